@@ -1,0 +1,1 @@
+"""Measuring, evaluating, comparing, reporting."""

@@ -1,0 +1,1 @@
+"""What every room uses: errors, processes, deadlines, settings, console, files and locks."""

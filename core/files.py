@@ -1,0 +1,111 @@
+"""Files that are either whole or not there: atomic writes, hashes, room on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from core.errors import NotEnoughSpace
+
+CHUNK = 1024 * 1024
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
+    """Opens a temporary file beside `path`; when the block ends well it is flushed and renamed to `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, content: bytes | str, *, mode: int = 0o644) -> None:
+    """Writes `path` so that a reader sees the old content or the new one, never a part."""
+    with atomic_file(path, mode=mode) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes `value` as indented JSON, atomically."""
+    write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yields a temporary folder beside `path`; it becomes `path` when the block ends well, else it is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    temporary.chmod(0o755)
+    try:
+        yield temporary
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sha256_file(path: Path, progress: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of a file in hex; `progress` is told the number of bytes of each step."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            if progress is not None:
+                progress(len(chunk))
+    return digest.hexdigest()
+
+
+def sha256_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sha256_json(value: Any) -> str:
+    """SHA-256 of a value in canonical JSON (sorted keys, no blanks): the base of every key and id."""
+    return sha256_text(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True))
+
+
+def sha256_folder(folder: Path) -> str:
+    """SHA-256 over the names, execute bits and contents of all files below `folder`."""
+    entries = []
+    for path in sorted(p for p in folder.rglob("*") if "__pycache__" not in p.parts):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            entries.append([name, "link", str(path.readlink())])
+        elif path.is_file():
+            entries.append([name, "x" if os.access(path, os.X_OK) else "-", sha256_file(path)])
+    return sha256_json(entries)
+
+
+def require_space(folder: Path, needed: int, purpose: str) -> None:
+    """Raises NotEnoughSpace unless the file system of `folder` has `needed` bytes free."""
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise NotEnoughSpace(
+            f"{purpose} needs {human_bytes(needed)} in {folder}, but only {human_bytes(free)} are free."
+        )
+
+
+def human_bytes(count: float) -> str:
+    """A size for people: ``98.4 MB`` (powers of 1000)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

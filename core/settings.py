@@ -1,0 +1,164 @@
+"""Settings: what stands under ``ohforge:`` in Invoke's configuration, as frozen dataclasses.
+
+Invoke merges ``invoke.yaml`` in the project, ``~/.invoke.yaml`` and ``INVOKE_OHFORGE_…`` variables;
+flags of a task come last. ``OHFORGE_DATA_DIR``, ``OHFORGE_CACHE_DIR`` and ``OHFORGE_HDC`` are the
+variables that scripts and tests use to move all state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.errors import ConfigurationError, nearest
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardEntry:
+    """A board that the user has named under ``ohforge.boards``."""
+
+    serial: str = ""
+    profile: str = ""
+    hdc_server: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeouts:
+    """How long, in seconds, things may take when no flag says otherwise."""
+
+    build: float = 3600.0
+    download: float = 3600.0
+    command: float = 60.0
+    run: float = 900.0
+    transfer: float = 1800.0
+    lock: float = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings. Empty text means "not set": the default is worked out where it is used."""
+
+    data_dir: str = ""
+    cache_dir: str = ""
+    build_dir: str = "build"
+    runs_dir: str = "runs"
+    toolchain: str = ""
+    sdk: str = ""
+    jobs: int = 0
+    board: str = ""
+    boards: dict[str, BoardEntry] = field(default_factory=dict)
+    hdc: str = ""
+    offline: bool = False
+    ca_bundle: str = ""
+    program_sources: tuple[str, ...] = ("pypi", "github")
+    sdk_sources: tuple[str, ...] = ("mirror", "mirror2", "components", "github")
+    sdk_mirror: str = ""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+    @property
+    def data(self) -> Path:
+        """Folder of what is installed (SDKs, emulated boards)."""
+        return _state_folder("OHFORGE_DATA_DIR", self.data_dir, "user_data_path")
+
+    @property
+    def cache(self) -> Path:
+        """Folder of what can be had again (downloads, sources, compiler cache)."""
+        return _state_folder("OHFORGE_CACHE_DIR", self.cache_dir, "user_cache_path")
+
+    @property
+    def builds(self) -> Path:
+        return Path(self.build_dir).expanduser().absolute()
+
+    @property
+    def runs(self) -> Path:
+        return Path(self.runs_dir).expanduser().absolute()
+
+
+def _state_folder(variable: str, setting: str, platform_default: str) -> Path:
+    import platformdirs
+
+    chosen = os.environ.get(variable) or setting
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(getattr(platformdirs, platform_default)("ohforge"))
+
+
+def defaults() -> dict[str, Any]:
+    """The default settings in the form that Invoke's configuration takes."""
+    plain = dataclasses.asdict(Settings())
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+
+def read_settings(
+    configuration: Mapping[str, Any], where_is: Mapping[str, Mapping[str, Any]] | None = None
+) -> Settings:
+    """Makes Settings of the mapping that stands under ``ohforge``.
+
+    `where_is` maps a file's name to its whole content, so that an error can name the file a key stands in.
+    Raises ConfigurationError, naming the key and the nearest known one, for an unknown key or a wrong type.
+    """
+    try:
+        return typing.cast(Settings, _read(Settings, configuration, "ohforge"))
+    except _WrongEntry as wrong:
+        raise ConfigurationError(f"{_file_of(wrong.key, where_is or {})}{wrong.text}") from None
+
+
+class _WrongEntry(Exception):
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(text)
+        self.key = key
+        self.text = text
+
+
+def _file_of(key: str, files: Mapping[str, Mapping[str, Any]]) -> str:
+    for name, content in reversed(list(files.items())):
+        value: Any = content
+        for part in key.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                break
+            value = value[part]
+        else:
+            return f"{name}: "
+    return ""
+
+
+def _read(cls: type, value: Any, key: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise _WrongEntry(key, f"{key} must be a mapping, not {type(value).__name__}.")
+    kinds = typing.get_type_hints(cls)
+    known = [entry.name for entry in dataclasses.fields(cls)]
+    for name in value:
+        if name not in known:
+            raise _WrongEntry(f"{key}.{name}", f"{key}.{name} is not a setting; {nearest(str(name), known)}.")
+    return cls(**{name: _convert(kinds[name], entry, f"{key}.{name}") for name, entry in value.items()})
+
+
+def _convert(kind: Any, value: Any, key: str) -> Any:
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind):
+        return _read(typing.cast(type, kind), value, key)
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _WrongEntry(key, f"{key} must be a mapping, not {value!r}.")
+        inner = typing.get_args(kind)[1]
+        return {str(name): _convert(inner, entry, f"{key}.{name}") for name, entry in value.items()}
+    if origin is tuple:
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+            raise _WrongEntry(key, f"{key} must be a list of words, not {value!r}.")
+        return tuple(item.strip() for item in items)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is str and value is None:
+        return ""
+    assert not isinstance(kind, types.UnionType)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+        raise _WrongEntry(key, f"{key} must be {names.get(kind, kind)}, not {value!r}.")
+    return value

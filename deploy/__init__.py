@@ -1,0 +1,1 @@
+"""Boards: reaching them, moving files, running programs, keeping records."""

@@ -1,0 +1,1 @@
+"""Programs: described by recipes, fetched, built, and known by their manifests."""

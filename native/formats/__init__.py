@@ -1,0 +1,1 @@
+"""Model files: what is inside, read from the header only."""

@@ -1,0 +1,1 @@
+"""SDKs, arches, CPU tunings, and the rendering of toolchain files."""

@@ -1,0 +1,47 @@
+"""What all tests share: a session whose every folder lies below the test's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.console import Console, Verbosity
+from core.process import RealRunner
+from core.session import Session
+from core.settings import Settings
+
+SHARED_CACHE = "OHFORGE_TEST_CACHE"
+"""Variable: a folder that keeps compiler caches and downloads between test runs; losing it costs time only."""
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves everything that ohforge keeps below the test's folder, and hides the user's own settings."""
+    for name in [name for name in os.environ if name.startswith(("OHFORGE_", "INVOKE_", "OHOS_"))]:
+        if name not in (SHARED_CACHE, "OHFORGE_REAL_HDC"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("OHFORGE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("OHFORGE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(build_dir=str(tmp_path / "build"), runs_dir=str(tmp_path / "runs"))
+
+
+@pytest.fixture
+def session(settings: Settings) -> Session:
+    """A session that runs programs for real and keeps all its files below the test's folder."""
+    return Session(settings=settings, console=Console(verbosity=Verbosity.VERBOSE), runner=RealRunner())
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache folder for all tests of one run, or of all runs when OHFORGE_TEST_CACHE names one."""
+    named = os.environ.get(SHARED_CACHE)
+    folder = Path(named) if named else tmp_path_factory.mktemp("shared-cache")
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder

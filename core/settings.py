@@ -19,47 +19,56 @@ from typing import Any
 from core.errors import ConfigurationError, nearest
 
 
+def _setting(default: Any, help: str) -> Any:
+    """A field with its sentence for ``docs/configuration.md``."""
+    if isinstance(default, type) or callable(default):
+        return field(default_factory=default, metadata={"help": help})
+    return field(default=default, metadata={"help": help})
+
+
 @dataclass(frozen=True, kw_only=True)
 class BoardEntry:
     """A board that the user has named under ``ohforge.boards``."""
 
-    serial: str = ""
-    profile: str = ""
-    hdc_server: str = ""
+    serial: str = _setting("", "Connect key as `hdc list targets` shows it: a USB serial number or `address:port`.")
+    profile: str = _setting("", "Kind of board: the name of a file in `deploy/profiles/`.")
+    hdc_server: str = _setting("", "`address:port` of the hdc server that the board is connected to.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:
     """How long, in seconds, things may take when no flag says otherwise."""
 
-    build: float = 3600.0
-    download: float = 3600.0
-    command: float = 60.0
-    run: float = 900.0
-    transfer: float = 1800.0
-    lock: float = 3600.0
+    build: float = _setting(3600.0, "One program's configuring and compiling.")
+    download: float = _setting(3600.0, "One file's download.")
+    command: float = _setting(60.0, "One short command on a board.")
+    run: float = _setting(900.0, "One run of a program on a board.")
+    transfer: float = _setting(1800.0, "One file's way to or from a board.")
+    lock: float = _setting(3600.0, "Waiting for another process that does the same thing.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """All settings. Empty text means "not set": the default is worked out where it is used."""
 
-    data_dir: str = ""
-    cache_dir: str = ""
-    build_dir: str = "build"
-    runs_dir: str = "runs"
-    toolchain: str = ""
-    sdk: str = ""
-    jobs: int = 0
-    board: str = ""
-    boards: dict[str, BoardEntry] = field(default_factory=dict)
-    hdc: str = ""
-    offline: bool = False
-    ca_bundle: str = ""
-    program_sources: tuple[str, ...] = ("pypi", "github")
-    sdk_sources: tuple[str, ...] = ("mirror", "mirror2", "components", "github")
-    sdk_mirror: str = ""
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    data_dir: str = _setting("", "Folder of what is installed (SDKs, emulated boards); default: the user's data folder.")
+    cache_dir: str = _setting("", "Folder of what can be had again (downloads, sources, compiler cache).")
+    build_dir: str = _setting("build", "Folder of built programs, from the current folder.")
+    runs_dir: str = _setting("runs", "Folder of run records, from the current folder.")
+    toolchain: str = _setting("", "Host toolchain: `ohos` or `zig`; default: `ohos` when an SDK is there, else `zig`.")
+    sdk: str = _setting("", "Folder of the ohos-sdk to use, in any of its usual layouts.")
+    jobs: int = _setting(0, "Compile jobs at once; 0: all cores.")
+    board: str = _setting("", "Board to use: a serial, a name under `boards`, or an emulated board such as `dayu200`.")
+    boards: dict[str, BoardEntry] = _setting(dict, "Boards by name.")
+    hdc: str = _setting("", "Path of the hdc program; default: the SDK's, then PATH.")
+    offline: bool = _setting(False, "Never use the network.")
+    ca_bundle: str = _setting("", "File of certificates for downloads; default: REQUESTS_CA_BUNDLE, then the usual ones.")
+    program_sources: tuple[str, ...] = _setting(("pypi", "github"), "Where programs' sources are looked for, in order.")
+    sdk_sources: tuple[str, ...] = _setting(
+        ("mirror", "mirror2", "components", "github"), "Where an SDK is looked for, in order."
+    )
+    sdk_mirror: str = _setting("", "Address that takes the place of the SDK release mirror's base.")
+    timeouts: Timeouts = _setting(Timeouts, "Seconds that things may take.")
 
     @property
     def data(self) -> Path:

@@ -1,0 +1,32 @@
+# Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
+.PHONY: help setup demo test lint bench clean
+VENV := .venv
+BIN := $(VENV)/bin
+export OHFORGE_TEST_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ohforge-test
+
+help:
+	@echo "make demo    build llama.cpp for ARM, run a small model on the emulated board, keep the record"
+	@echo "make test    run all checks: lint, types, unit and integration tests"
+	@echo "make setup   make the environment only (.venv)"
+	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make bench   print ratios against named baselines (takes long, run by hand)"
+
+setup:
+	@sh scripts/setup.sh $(VENV)
+
+demo: setup
+	@$(BIN)/invoke demo
+
+test: setup lint
+	@$(BIN)/python -m pytest tests/unit tests/contract tests/integration
+
+lint: setup
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+clean:
+	rm -rf build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

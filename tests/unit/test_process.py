@@ -1,0 +1,142 @@
+"""core.process: streams, deadlines, and no process left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from core.deadline import Deadline
+from core.errors import DeadlineExpired, HostToolMissing
+from core.process import KEEP_BYTES, RealRunner
+from core.testing import FakeRunner
+
+
+def soon(seconds: float = 20) -> Deadline:
+    return Deadline.after(seconds, "the test program")
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_stdout_and_stderr_are_kept_apart_and_the_exit_status_is_true() -> None:
+    result = RealRunner().run(["sh", "-c", "echo out; echo err >&2; exit 3"], deadline=soon())
+    assert (result.stdout, result.stderr, result.exit_code) == (b"out\n", b"err\n", 3)
+
+
+def test_output_is_streamed_before_the_program_ends(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    chunks: list[bytes] = []
+
+    def open_gate(chunk: bytes) -> None:
+        chunks.append(chunk)
+        gate.touch()
+
+    script = f"echo first; while [ ! -e '{gate}' ]; do sleep 0.01; done; echo second"
+    RealRunner().run(["sh", "-c", script], deadline=soon(), on_stdout=open_gate)
+    assert b"".join(chunks) == b"first\nsecond\n"
+
+
+def test_standard_input_is_closed_unless_it_is_given() -> None:
+    assert RealRunner().run(["cat"], deadline=soon()).stdout == b""
+    much = b"x" * 300_000
+    assert RealRunner().run(["cat"], deadline=soon(), stdin=much).stdout == much
+
+
+def test_a_program_that_does_not_read_its_input_is_no_error() -> None:
+    assert RealRunner().run(["true"], deadline=soon(), stdin=b"x" * 1_000_000).ok
+
+
+def test_a_missing_program_is_named() -> None:
+    with pytest.raises(HostToolMissing, match="no-such-program"):
+        RealRunner().run(["no-such-program"], deadline=soon())
+
+
+def test_an_empty_value_removes_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GONE", "1")
+    result = RealRunner().run(["sh", "-c", "echo ${GONE-unset} $NEW"], deadline=soon(), env={"GONE": "", "NEW": "2"})
+    assert result.stdout == b"unset 2\n"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until_dead(pid: int) -> None:
+    for _ in range(500):
+        if not alive(pid):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} is still alive")
+
+
+def test_the_deadline_ends_grandchildren_that_ignore_sigterm(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"(trap '' TERM; echo $$ > '{pid_file}'; exec sh -c 'trap \"\" TERM; echo $$ > {pid_file}; sleep 60') & wait"
+    with pytest.raises(DeadlineExpired, match="the test program"):
+        RealRunner().run(["sh", "-c", script], deadline=soon(1))
+    wait_until_dead(int(pid_file.read_text()))
+
+
+def test_a_callback_that_raises_ends_the_program(tmp_path: Path) -> None:
+    pids: list[int] = []
+
+    def refuse(chunk: bytes) -> None:
+        pids.append(int(chunk))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        RealRunner().run(["sh", "-c", "echo $$; sleep 60"], deadline=soon(), on_stdout=refuse)
+    wait_until_dead(pids[0])
+
+
+def test_a_flood_keeps_its_end_in_bounded_memory() -> None:
+    size = 3 * KEEP_BYTES
+    code = f"import sys; sys.stdout.buffer.write(b'x' * {size} + b'end')"
+    result = RealRunner().run(python(code), deadline=soon(60))
+    assert result.truncated
+    assert result.stdout.endswith(b"end")
+    assert len(result.stdout) <= 2 * KEEP_BYTES + 65536
+
+
+def test_a_closed_stdout_does_not_hide_that_the_program_still_runs() -> None:
+    with pytest.raises(DeadlineExpired):
+        RealRunner().run(python("import os, time; os.close(1); os.close(2); time.sleep(60)"), deadline=soon(0.5))
+
+
+def test_no_file_descriptor_is_left_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        RealRunner().run(["true"], deadline=soon())
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_it_works_from_a_thread_too() -> None:
+    results: list[int] = []
+    thread = threading.Thread(
+        target=lambda: results.append(RealRunner().run(["sh", "-c", "exit 4"], deadline=soon()).exit_code)
+    )
+    thread.start()
+    thread.join()
+    assert results == [4]
+
+
+def test_the_echo_shows_the_command_line_as_a_shell_would_take_it() -> None:
+    lines: list[str] = []
+    RealRunner(echo=lines.append).run(["echo", "two words"], deadline=soon())
+    assert lines == ["+ echo 'two words'"]
+
+
+def test_the_fake_answers_by_the_beginning_of_the_command() -> None:
+    fake = FakeRunner([(["hdc", "list"], b"KEY\n")])
+    assert fake.run(["hdc", "list", "targets"], deadline=soon()).stdout == b"KEY\n"
+    with pytest.raises(AssertionError, match="no answer"):
+        fake.run(["other"], deadline=soon())

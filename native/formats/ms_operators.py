@@ -1,0 +1,42 @@
+"""The operators of the .ms format, from ``ms_operators.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from core.errors import InvalidData
+
+OPERATORS_FILE = Path(__file__).with_name("ms_operators.yaml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """An operator that the format knows; `reference` when our reference runtime computes it."""
+
+    number: int
+    name: str
+    reference: bool
+
+
+@cache
+def known_operators() -> Mapping[int, Operator]:
+    """All operators by their number. Raises InvalidData when the table is not as it should be."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    entries = yaml.load(OPERATORS_FILE.read_text(), Loader=loader)  # noqa: S506 - both are safe loaders
+    try:
+        return {
+            int(number): Operator(number=int(number), name=str(entry["name"]), reference=entry["reference"] is True)
+            for number, entry in entries.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidData(f"{OPERATORS_FILE} must map numbers to name and reference: {error!r}") from error
+
+
+def find_operator(number: int) -> Operator:
+    """The operator of that number; one that the table lacks gets a name made of the number."""
+    return known_operators().get(number) or Operator(number=number, name=f"operator {number}", reference=False)

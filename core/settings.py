@@ -11,7 +11,7 @@ import dataclasses
 import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,6 @@ from core.errors import ConfigurationError, nearest
 
 def _setting(default: Any, help: str) -> Any:
     """A field with its sentence for ``docs/configuration.md``."""
-    if isinstance(default, type) or callable(default):
-        return field(default_factory=default, metadata={"help": help})
     return field(default=default, metadata={"help": help})
 
 
@@ -51,7 +49,9 @@ class Timeouts:
 class Settings:
     """All settings. Empty text means "not set": the default is worked out where it is used."""
 
-    data_dir: str = _setting("", "Folder of what is installed (SDKs, emulated boards); default: the user's data folder.")
+    data_dir: str = _setting(
+        "", "Folder of what is installed (SDKs, emulated boards); default: the user's data folder."
+    )
     cache_dir: str = _setting("", "Folder of what can be had again (downloads, sources, compiler cache).")
     build_dir: str = _setting("build", "Folder of built programs, from the current folder.")
     runs_dir: str = _setting("runs", "Folder of run records, from the current folder.")
@@ -59,16 +59,18 @@ class Settings:
     sdk: str = _setting("", "Folder of the ohos-sdk to use, in any of its usual layouts.")
     jobs: int = _setting(0, "Compile jobs at once; 0: all cores.")
     board: str = _setting("", "Board to use: a serial, a name under `boards`, or an emulated board such as `dayu200`.")
-    boards: dict[str, BoardEntry] = _setting(dict, "Boards by name.")
+    boards: dict[str, BoardEntry] = field(default_factory=dict, metadata={"help": "Boards by name."})
     hdc: str = _setting("", "Path of the hdc program; default: the SDK's, then PATH.")
     offline: bool = _setting(False, "Never use the network.")
-    ca_bundle: str = _setting("", "File of certificates for downloads; default: REQUESTS_CA_BUNDLE, then the usual ones.")
+    ca_bundle: str = _setting(
+        "", "File of certificates for downloads; default: REQUESTS_CA_BUNDLE, then the usual ones."
+    )
     program_sources: tuple[str, ...] = _setting(("pypi", "github"), "Where programs' sources are looked for, in order.")
     sdk_sources: tuple[str, ...] = _setting(
         ("mirror", "mirror2", "components", "github"), "Where an SDK is looked for, in order."
     )
     sdk_mirror: str = _setting("", "Address that takes the place of the SDK release mirror's base.")
-    timeouts: Timeouts = _setting(Timeouts, "Seconds that things may take.")
+    timeouts: Timeouts = field(default_factory=Timeouts, metadata={"help": "Seconds that things may take."})
 
     @property
     def data(self) -> Path:
@@ -105,17 +107,18 @@ def defaults() -> dict[str, Any]:
 
 
 def read_settings(
-    configuration: Mapping[str, Any], where_is: Mapping[str, Mapping[str, Any]] | None = None
+    configuration: Mapping[str, Any], read_files: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
 ) -> Settings:
     """Makes Settings of the mapping that stands under ``ohforge``.
 
-    `where_is` maps a file's name to its whole content, so that an error can name the file a key stands in.
+    `read_files` is called only for an error: it gives each configuration file's whole content by the file's name,
+    so that the error can name the file in which the key stands.
     Raises ConfigurationError, naming the key and the nearest known one, for an unknown key or a wrong type.
     """
     try:
         return typing.cast(Settings, _read(Settings, configuration, "ohforge"))
     except _WrongEntry as wrong:
-        raise ConfigurationError(f"{_file_of(wrong.key, where_is or {})}{wrong.text}") from None
+        raise ConfigurationError(f"{_file_of(wrong.key, read_files())}{wrong.text}") from None
 
 
 class _WrongEntry(Exception):

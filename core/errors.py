@@ -315,6 +315,13 @@ class PermissionOnBoard(BoardError):
     default_remedy = "Use a folder below /data/local/tmp; other places are read-only or not executable."
 
 
+class RemoteFolderMissing(BoardError):
+    """A folder that a command or a file needs is not on the board and could not be made."""
+
+    code = "OHF7011"
+    default_remedy = "Make the folder first with `invoke board.shell -- mkdir -p FOLDER`."
+
+
 # transfer ------------------------------------------------------------------------------------
 
 
@@ -423,6 +430,14 @@ class HostUnsupported(OhforgeError):
     code = "OHF7702"
     category = Category.HOST
     default_remedy = "See docs/emulated-board.md for what to allow."
+
+
+class CannotWrite(OhforgeError):
+    """A folder or file that must be written is read-only or belongs to someone else."""
+
+    code = "OHF7703"
+    category = Category.HOST
+    default_remedy = "Give yourself the right to write there, or choose other folders with OHFORGE_DATA_DIR and OHFORGE_CACHE_DIR."
 
 
 class Busy(OhforgeError):

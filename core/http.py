@@ -1,0 +1,306 @@
+"""One file read from one address, chunk by chunk, across cut connections and busy servers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from core.errors import ConfigurationError, NetworkError, NotFoundOnServer, NotTheFile, Offline, UsageError
+from core.files import human_bytes
+from core.session import Session
+
+if TYPE_CHECKING:
+    import requests
+
+CHUNK = 1024 * 1024
+CONNECT_SECONDS = 15.0
+SILENCE_SECONDS = 60.0
+"""A server that sends nothing for so long counts as cut."""
+PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Waits between attempts that brought nothing new; any progress starts the row again."""
+LONGEST_ASKED_PAUSE = 120.0
+"""A ``Retry-After`` above this is reported, not waited for."""
+PROGRESS_BYTES = 64 * 1024
+"""An attempt must bring so much to count as progress."""
+MAY_HEAL = frozenset({408, 425, 429})
+USER_AGENT = "ohforge/0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteState:
+    """What a server said of a file: tells whether a later answer is about the same content."""
+
+    etag: str = ""
+    last_modified: str = ""
+    size: int | None = None
+
+    @property
+    def condition(self) -> str:
+        """The value for ``If-Range``; empty when the server gave nothing that is fit for it (RFC 9110, 13.1.5)."""
+        if self.etag and not self.etag.startswith("W/"):
+            return self.etag
+        return self.last_modified
+
+    def contradicts(self, other: RemoteState) -> bool:
+        """True when both speak of the same property and differ."""
+        pairs = ((self.etag, other.etag), (self.last_modified, other.last_modified), (self.size, other.size))
+        return any(mine and theirs and mine != theirs for mine, theirs in pairs)
+
+
+class Fetch:
+    """Reads `url` from byte `start` on. After the first chunk `remote` says what the server told of the file.
+
+    `known` is what an earlier request was told: a file that changed since is sent from its beginning.
+    `verify` overrides the certificates to trust: a bundle's path, or False. ``file:`` addresses work too.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        url: str,
+        *,
+        start: int = 0,
+        known: RemoteState | None = None,
+        headers: Mapping[str, str] | None = None,
+        verify: str | bool | None = None,
+    ) -> None:
+        self.url = url
+        self.remote = known or RemoteState()
+        self.received = 0
+        """Bytes that came over the network, also those that had to come twice."""
+        self._session = session
+        self._start = start
+        self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
+        self._verify = verify if verify is not None else session.settings.ca_bundle or None
+
+    def chunks(self) -> Generator[tuple[int, bytes], None, None]:
+        """Yields (offset, bytes) in order. The offset falls back to 0 when the server cannot or will not resume.
+
+        Raises Offline, NotFoundOnServer, NotTheFile, or NetworkError when nothing new came after all attempts.
+        """
+        if self.url.startswith("file:"):
+            yield from self._local_chunks()
+            return
+        refuse_offline(self._session, self.url)
+        position, barren = self._start, 0
+        while True:
+            begun_at = self.received
+            try:
+                with contextlib.closing(self._attempt(position)) as pieces:
+                    for offset, chunk in pieces:
+                        position = offset + len(chunk)
+                        yield offset, chunk
+                return
+            except _MayHeal as failure:
+                barren = 0 if self.received - begun_at >= PROGRESS_BYTES else barren + 1
+                position = 0 if failure.restart else position
+                self._pause_or_give_up(failure, barren, position)
+
+    def _attempt(self, position: int) -> Generator[tuple[int, bytes], None, None]:
+        with _healing_errors(self.url), _http() as http, self._ask(http, position) as response:
+            if response.status_code == 416 and self.remote.size == position:
+                return
+            offset = self._judge(response, position)
+            started, floor = time.monotonic(), self.received
+            while chunk := response.raw.read1(CHUNK, decode_content=False):
+                if offset == 0 and _looks_like_html(chunk):
+                    raise _html_error(self.url, chunk)
+                self.received += len(chunk)
+                yield offset, chunk
+                offset += len(chunk)
+                if time.monotonic() - started > SILENCE_SECONDS:
+                    if self.received - floor < PROGRESS_BYTES:
+                        raise _MayHeal(f"hardly anything came for {SILENCE_SECONDS:g} s")
+                    started, floor = time.monotonic(), self.received
+            if self.remote.size is not None and offset < self.remote.size:
+                raise _MayHeal("the connection ended early")
+
+    def _ask(self, http: requests.Session, position: int) -> requests.Response:
+        headers = dict(self._headers)
+        if position:
+            headers["Range"] = f"bytes={position}-"
+            if self.remote.condition:
+                headers["If-Range"] = self.remote.condition
+        return http.get(
+            self.url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, SILENCE_SECONDS), verify=self._verify
+        )
+
+    def _judge(self, response: requests.Response, position: int) -> int:
+        """The offset at which the body begins; raises for every answer that is not the file."""
+        status = response.status_code
+        if status == 416:
+            self.remote = RemoteState()
+            raise _MayHeal("the server no longer has a file of that length", restart=True)
+        if status in MAY_HEAL or status >= 500:
+            raise _MayHeal(f"HTTP {status} {response.reason}", wait=_retry_after(response))
+        if status not in (200, 206):
+            raise NotFoundOnServer(f"{shown(self.url)}: HTTP {status} {response.reason}.", status=status)
+        begin, total = _extent(response, position)
+        answered = RemoteState(
+            etag=response.headers.get("ETag", ""),
+            last_modified=response.headers.get("Last-Modified", ""),
+            size=total,
+        )
+        if begin and self.remote.contradicts(answered):
+            self.remote = RemoteState()
+            raise _MayHeal("the file changed on the server", restart=True)
+        self.remote = answered
+        return begin
+
+    def _pause_or_give_up(self, failure: _MayHeal, barren: int, position: int) -> None:
+        pause = PAUSES_SECONDS[max(barren - 1, 0)] if barren <= len(PAUSES_SECONDS) else None
+        if failure.wait is not None:
+            pause = None if pause is None else max(pause, failure.wait)
+        if pause is None or pause > LONGEST_ASKED_PAUSE:
+            asked = f" The server asks to wait {failure.wait:g} s." if failure.wait else ""
+            raise NetworkError(
+                f"{shown(self.url)}: {failure}. Gave up at {human_bytes(position)} after {barren} attempts "
+                f"without progress.{asked}"
+            ) from failure
+        self._session.console.info(
+            f"    {failure}: going on from {human_bytes(position)} in {pause:g} s ({shown(self.url)})"
+        )
+        time.sleep(pause)
+
+    def _local_chunks(self) -> Generator[tuple[int, bytes], None, None]:
+        path = path_of_file_url(self.url)
+        try:
+            file = path.open("rb")
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+            raise NotFoundOnServer(f"There is no file {path}.") from error
+        with file:
+            size = path.stat().st_size
+            answered = RemoteState(last_modified=str(path.stat().st_mtime_ns), size=size)
+            offset = 0 if self.remote.contradicts(answered) or self._start > size else self._start
+            self.remote = answered
+            file.seek(offset)
+            while chunk := file.read(CHUNK):
+                yield offset, chunk
+                offset += len(chunk)
+
+
+class _MayHeal(Exception):
+    """A failure after which the same request may succeed."""
+
+    def __init__(self, text: str, *, wait: float | None = None, restart: bool = False) -> None:
+        super().__init__(text)
+        self.wait = wait
+        self.restart = restart
+
+
+def refuse_offline(session: Session, url: str) -> None:
+    """Raises Offline when no packet may be sent and `url` would need some."""
+    if session.settings.offline and not url.startswith("file:"):
+        raise Offline(f"{shown(url)} would have to be downloaded, but --offline forbids all network traffic.")
+
+
+def shown(url: str) -> str:
+    """`url` for people and logs: without user name, password and query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def path_of_file_url(url: str) -> Path:
+    return Path(unquote(urlsplit(url).path))
+
+
+def _http() -> requests.Session:
+    import requests
+
+    return requests.Session()
+
+
+@contextlib.contextmanager
+def _healing_errors(url: str) -> Iterator[None]:
+    """Turns what requests and urllib3 raise into `_MayHeal`, or into an error that says what to do."""
+    import requests
+    import urllib3
+
+    try:
+        yield
+    except (requests.exceptions.SSLError, urllib3.exceptions.SSLError) as error:
+        raise NetworkError(
+            f"{shown(url)}: the server's certificate is not trusted ({_cause(error)}).",
+            remedy="If a proxy of your organisation re-signs traffic, name its certificates with ohforge.ca_bundle "
+            "or REQUESTS_CA_BUNDLE.",
+        ) from error
+    except requests.exceptions.ProxyError as error:
+        if "407" in str(error):
+            raise NetworkError(
+                f"{shown(url)}: the proxy wants a user name and password.",
+                remedy="Put them into HTTPS_PROXY as http://user:password@host:port.",
+            ) from error
+        raise _MayHeal(f"the proxy cannot be reached ({_cause(error)})") from error
+    except requests.exceptions.Timeout as error:
+        raise _MayHeal("no answer in time") from error
+    except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+        raise _MayHeal(f"no connection ({_cause(error)})") from error
+    except urllib3.exceptions.HTTPError as error:
+        raise _MayHeal(f"the connection was cut ({_cause(error)})") from error
+    except requests.exceptions.TooManyRedirects as error:
+        raise NotFoundOnServer(f"{shown(url)}: the server redirects in a circle.") from error
+    except (
+        requests.exceptions.InvalidURL,
+        requests.exceptions.InvalidSchema,
+        requests.exceptions.MissingSchema,
+    ) as error:
+        raise UsageError(f"{url!r} is not an address that can be fetched from ({error}).") from error
+    except OSError as error:
+        if "TLS CA certificate bundle" in str(error):
+            raise ConfigurationError(f"The certificate bundle cannot be read: {error}.") from error
+        raise _MayHeal(f"the connection was cut ({_cause(error)})") from error
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost sentence of an exception chain as requests and urllib3 nest them."""
+    while True:
+        inner = getattr(error, "reason", None) or next((a for a in error.args if isinstance(a, BaseException)), None)
+        if not isinstance(inner, BaseException):
+            break
+        error = inner
+    text = str(error).strip() or type(error).__name__
+    return re.sub(r"^<[^>]*>: ", "", text)
+
+
+def _extent(response: requests.Response, position: int) -> tuple[int, int | None]:
+    """(first byte of the body, size of the whole file) from a 200 or 206 answer."""
+    length = response.headers.get("Content-Length", "")
+    if response.status_code == 200:
+        return 0, int(length) if length.isdigit() else None
+    found = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", response.headers.get("Content-Range", "").strip())
+    if found is None or int(found[1]) != position:
+        raise NotTheFile(
+            f"{shown(response.url)}: asked for the bytes from {position} on, the server answered with the range "
+            f"{response.headers.get('Content-Range')!r}."
+        )
+    return position, None if found[3] == "*" else int(found[3])
+
+
+def _retry_after(response: requests.Response) -> float | None:
+    """Seconds that the server asks to wait: a number or a date (RFC 9110, 10.2.3)."""
+    from email.utils import parsedate_to_datetime
+
+    value = response.headers.get("Retry-After", "").strip()
+    if value.isdigit():
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None
+
+
+def _looks_like_html(chunk: bytes) -> bool:
+    return chunk[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
+
+
+def _html_error(url: str, chunk: bytes) -> NotTheFile:
+    found = re.search(rb"<title[^>]*>(.*?)</title>", chunk, re.IGNORECASE | re.DOTALL)
+    title = f' titled "{" ".join(found[1].decode("utf-8", "replace").split())[:80]}"' if found else ""
+    return NotTheFile(f"{shown(url)}: the server answered with a web page{title} instead of the file.")

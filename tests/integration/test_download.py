@@ -1,0 +1,381 @@
+"""Downloads against a server on loopback that fails in the ways in which real ones do."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import multiprocessing
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+import core.http
+from core.download import download, download_cached
+from core.errors import (
+    CannotWrite,
+    ConfigurationError,
+    IntegrityError,
+    NetworkError,
+    NotEnoughSpace,
+    NotFoundOnServer,
+    NotTheFile,
+    Offline,
+    OhforgeError,
+    UsageError,
+)
+from core.session import Session
+from tests.support.loopback import Loopback
+
+CONTENT = random.Random(7).randbytes(3_000_000)
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with Loopback() as server:
+        yield server
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "into" / "file.bin"
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
+
+
+def test_a_file_arrives_whole_with_its_hash(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    seen = bytearray()
+    got = download(session, url, target, sha256=DIGEST, size=len(CONTENT), on_chunk=seen.extend)
+    assert target.read_bytes() == CONTENT
+    assert bytes(seen) == CONTENT
+    assert (got.sha256, got.bytes_downloaded, got.bytes_reused) == (DIGEST, len(CONTENT), 0)
+
+
+def test_a_file_with_the_right_hash_is_not_asked_for_again(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    download(session, url, target, sha256=DIGEST)
+    again = download(session, url, target, sha256=DIGEST)
+    assert len(server.seen) == 1
+    assert (again.bytes_downloaded, again.bytes_reused) == (0, len(CONTENT))
+
+
+@pytest.mark.parametrize("fault", ["cut", "end_early"])
+def test_a_cut_transfer_goes_on_where_it_stopped(session: Session, server: Loopback, target: Path, fault: str) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", fault, after=2_000_000)
+    got = download(session, url, target, sha256=DIGEST)
+    assert target.read_bytes() == CONTENT
+    first, second = server.requests_of("/file.bin")
+    assert first.range == ""
+    begin = int(second.range.removeprefix("bytes=").removesuffix("-"))
+    assert 0 < begin <= 2_000_000
+    assert second.headers["if-range"] == server.files["/file.bin"].tag
+    assert got.bytes_downloaded == len(CONTENT)
+
+
+def test_a_cut_transfer_leaves_no_file_under_the_final_name(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "end_early", after=1_500_000)
+    server.fault("/file.bin", "status", code=503, skip=1, times=-1)
+    with pytest.raises(NetworkError, match="without progress"):
+        download(session, url, target, sha256=DIGEST)
+    assert left_in(target.parent) == ["file.bin.origin.json", "file.bin.part"]
+    assert target.with_name("file.bin.part").read_bytes() == CONTENT[:1_500_000]
+
+
+@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 99_999), etag=st.booleans(), dated=st.booleans(), hashed=st.booleans())
+def test_a_download_cut_at_any_byte_and_resumed_by_another_call_is_the_same_file(
+    session: Session, server: Loopback, tmp_path: Path, cut: int, etag: bool, dated: bool, hashed: bool
+) -> None:
+    content = CONTENT[:100_000]
+    url = server.serve("/small.bin", content, etag=etag, last_modified=dated)
+    target = tmp_path / f"{cut}-{etag}-{dated}-{hashed}" / "small.bin"
+    server.fault("/small.bin", "end_early", after=cut)
+    server.fault("/small.bin", "status", code=404, skip=1)
+    digest = hashlib.sha256(content).hexdigest()
+    with pytest.raises(NotFoundOnServer):
+        download(session, url, target, sha256=digest if hashed else "")
+    got = download(session, url, target, sha256=digest if hashed else "")
+    assert target.read_bytes() == content
+    assert got.sha256 == digest
+    may_resume = etag or dated or hashed
+    assert got.bytes_reused == (cut if may_resume else 0)
+    assert got.bytes_downloaded == len(content) - got.bytes_reused
+
+
+def test_a_server_without_ranges_sends_the_file_from_its_beginning(
+    session: Session, server: Loopback, target: Path
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    target.parent.mkdir()
+    target.with_name("file.bin.part").write_bytes(CONTENT[:1_000_000])
+    server.fault("/file.bin", "no_ranges")
+    got = download(session, url, target, sha256=DIGEST)
+    assert target.read_bytes() == CONTENT
+    assert (got.bytes_downloaded, got.bytes_reused) == (len(CONTENT), 0)
+
+
+def test_a_part_of_an_older_edition_is_not_joined_to_the_new_one(
+    session: Session, server: Loopback, target: Path
+) -> None:
+    old = server.serve("/file.bin", bytes(len(CONTENT)))
+    server.fault("/file.bin", "end_early", after=1_000_000)
+    server.fault("/file.bin", "status", code=404, skip=1)
+    with pytest.raises(NotFoundOnServer):
+        download(session, old, target)
+    url = server.serve("/file.bin", CONTENT)
+    got = download(session, url, target)
+    assert target.read_bytes() == CONTENT
+    assert got.sha256 == DIGEST
+
+
+def test_a_damaged_part_is_noticed_and_the_file_fetched_once_more(
+    session: Session, server: Loopback, target: Path
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    target.parent.mkdir()
+    target.with_name("file.bin.part").write_bytes(b"\0" * 1_000_000)
+    got = download(session, url, target, sha256=DIGEST)
+    assert target.read_bytes() == CONTENT
+    assert got.bytes_reused == 0
+
+
+def test_a_wrong_hash_shows_both_and_sets_the_file_aside(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    wanted = "ab" * 32
+    with pytest.raises(IntegrityError) as caught:
+        download(session, url, target, sha256=wanted)
+    assert wanted in caught.value.message
+    assert DIGEST in caught.value.message
+    assert caught.value.exit_status == 67
+    assert not target.exists()
+    assert f"file.bin.rejected-{DIGEST[:12]}" in left_in(target.parent)
+
+
+def test_a_bit_that_flipped_on_the_way_is_noticed(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "corrupt", at=1_234_567)
+    with pytest.raises(IntegrityError):
+        download(session, url, target, sha256=DIGEST)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("code", [500, 502, 503, 504, 408, 425, 429])
+def test_a_status_that_may_heal_is_tried_again(session: Session, server: Loopback, target: Path, code: int) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "status", code=code, times=2, retry_after="0")
+    download(session, url, target, sha256=DIGEST)
+    assert len(server.seen) == 3
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 451])
+def test_a_status_that_will_not_heal_is_reported_at_once(
+    session: Session, server: Loopback, target: Path, code: int
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "status", code=code, times=-1)
+    with pytest.raises(NotFoundOnServer, match=f"HTTP {code}") as caught:
+        download(session, url, target, sha256=DIGEST)
+    assert caught.value.exit_status == 66
+    assert len(server.seen) == 1
+
+
+def test_a_retry_after_in_the_far_future_is_reported_instead_of_waited_for(
+    session: Session, server: Loopback, target: Path
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "status", code=429, times=-1, retry_after="86400")
+    with pytest.raises(NetworkError, match="asks to wait 86400 s"):
+        download(session, url, target)
+    assert len(server.seen) == 1
+
+
+def test_a_login_page_instead_of_the_file_is_named(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "html")
+    with pytest.raises(NotTheFile, match="Guest network - sign in") as caught:
+        download(session, url, target, sha256=DIGEST)
+    assert caught.value.exit_status == 66
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("fault", ["", "no_length"])
+def test_a_file_of_another_size_than_announced_is_named(
+    session: Session, server: Loopback, target: Path, fault: str
+) -> None:
+    url = server.serve("/file.bin", b"too short")
+    if fault:
+        server.fault("/file.bin", fault)
+    with pytest.raises(NotTheFile, match=r"9 bytes.*3000000 bytes"):
+        download(session, url, target, sha256=DIGEST, size=len(CONTENT))
+    assert not target.exists()
+
+
+def test_an_answer_with_another_range_is_not_joined(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    target.parent.mkdir()
+    target.with_name("file.bin.part").write_bytes(CONTENT[:1_000_000])
+    server.fault("/file.bin", "wrong_range")
+    with pytest.raises(NotTheFile, match="range"):
+        download(session, url, target, sha256=DIGEST)
+
+
+def test_a_file_without_announced_length_arrives(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "no_length")
+    assert download(session, url, target, sha256=DIGEST).path.read_bytes() == CONTENT
+
+
+def test_a_redirect_is_followed(session: Session, server: Loopback, target: Path) -> None:
+    server.serve("/real.bin", CONTENT)
+    url = server.redirect("/moved.bin", "/real.bin")
+    download(session, url, target, sha256=DIGEST)
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_server_that_is_not_there_is_reported_with_its_address(session: Session, target: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/file.bin"
+        with pytest.raises(NetworkError, match="Connection refused"):
+            download(session, url, target)
+
+
+def test_passwords_in_addresses_are_not_shown(session: Session, server: Loopback, target: Path) -> None:
+    url = server.url.replace("http://", "http://me:secret@") + "/absent?token=hidden"
+    with pytest.raises(NotFoundOnServer) as caught:
+        download(session, url, target)
+    assert "secret" not in caught.value.message
+    assert "hidden" not in caught.value.message
+
+
+def test_something_that_is_no_address_is_a_usage_error(session: Session, target: Path) -> None:
+    with pytest.raises(UsageError):
+        download(session, "gopher://example/file", target)
+
+
+def test_offline_no_socket_is_opened(
+    session: Session, server: Loopback, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    offline = dataclasses.replace(session, settings=dataclasses.replace(session.settings, offline=True))
+
+    def no_socket(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", no_socket)
+    monkeypatch.setattr(socket, "getaddrinfo", no_socket)
+    with pytest.raises(Offline) as caught:
+        download(offline, url, target, sha256=DIGEST)
+    assert caught.value.exit_status == 66
+    target.write_bytes(CONTENT)
+    assert download(offline, url, target, sha256=DIGEST).bytes_downloaded == 0
+    assert server.seen == []
+
+
+def test_a_full_disk_is_told_before_the_first_byte_when_the_size_is_known(
+    session: Session, server: Loopback, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("core.files.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(NotEnoughSpace, match=r"3\.0 MB") as caught:
+        download(session, url, target, sha256=DIGEST)
+    assert caught.value.exit_status == 75
+    assert target.with_name("file.bin.part").stat().st_size == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_disk_that_becomes_full_in_the_middle_leaves_a_part_that_resumes(
+    session: Session, server: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import subprocess
+
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "small", disk]).returncode:
+        pytest.skip("mounting is forbidden here")
+    try:
+        monkeypatch.setattr("core.download.require_space", lambda *_: None)
+        url = server.serve("/file.bin", CONTENT)
+        with pytest.raises(NotEnoughSpace, match="became full"):
+            download(session, url, disk / "file.bin", sha256=DIGEST)
+        kept = (disk / "file.bin.part").stat().st_size
+        assert kept > 1_000_000
+        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
+        got = download(session, url, disk / "file.bin", sha256=DIGEST)
+        assert got.bytes_reused == kept
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_folder_that_cannot_be_written_is_named(session: Session, server: Loopback, tmp_path: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    (tmp_path / "plain").write_text("no folder")
+    with pytest.raises(CannotWrite, match="plain") as caught:
+        download(session, url, tmp_path / "plain" / "file.bin")
+    assert caught.value.exit_status == 77
+
+
+def test_a_missing_certificate_bundle_is_a_configuration_error(session: Session, target: Path) -> None:
+    with pytest.raises(ConfigurationError, match="bundle"):
+        download(session, "https://127.0.0.1:9/file", target, verify="/nowhere/ca.pem")
+
+
+def test_a_file_address_is_copied_and_verified(session: Session, tmp_path: Path, target: Path) -> None:
+    original = tmp_path / "a file.bin"
+    original.write_bytes(CONTENT)
+    download(session, original.as_uri(), target, sha256=DIGEST)
+    assert target.read_bytes() == CONTENT
+    with pytest.raises(NotFoundOnServer):
+        download(session, (tmp_path / "absent").as_uri(), target.with_name("other"))
+
+
+def test_a_file_without_a_known_hash_is_asked_about_but_not_fetched_again(
+    session: Session, server: Loopback, target: Path
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    download(session, url, target)
+    assert download(session, url, target).bytes_reused == len(CONTENT)
+    changed = CONTENT[::-1]
+    server.serve("/file.bin", changed)
+    got = download(session, url, target)
+    assert target.read_bytes() == changed
+    assert got.sha256 == hashlib.sha256(changed).hexdigest()
+
+
+def fetch_in_another_process(session: Session, url: str, digest: str) -> int:
+    return download_cached(session, url, sha256=digest).bytes_downloaded
+
+
+def test_two_processes_at_once_download_once(session: Session, server: Loopback) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "slow", seconds=0.02, times=-1)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        counts = pool.starmap(fetch_in_another_process, [(session, url, DIGEST)] * 2)
+    assert sorted(counts) == [0, len(CONTENT)]
+    assert len(server.seen) == 1
+
+
+def test_every_failure_has_a_remedy(session: Session, server: Loopback, target: Path) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "status", code=404)
+    with pytest.raises(OhforgeError) as caught:
+        download(session, url, target)
+    assert caught.value.remedy

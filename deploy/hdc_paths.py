@@ -1,0 +1,73 @@
+"""Names and paths that hdc takes unharmed: it splits at blanks, toggles at quotes and knows no escape."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.errors import NoBoard, UnsafePath, UsageError
+
+KEY_LIMIT = 32
+
+
+def check_key(key: str) -> None:
+    """Raises NoBoard for a connect key that hdc would take for something else."""
+    if not key or len(key.encode()) > KEY_LIMIT or key.startswith(("-", "wait")) or key in ("any", "shell", "kill"):
+        raise NoBoard(f"{key!r} is no name of a board for hdc: it has 1 to {KEY_LIMIT} bytes and is no word of hdc's.")
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise NoBoard(f"{key!r} is no name of a board for hdc: it may not contain blanks or control characters.")
+
+
+def check_local_file(local: Path) -> None:
+    """Raises UsageError unless `local` is a file (no pipe, no device, no folder) that can be read."""
+    if not local.exists():
+        raise UsageError(f"There is no file {local}.", remedy="Check the path.")
+    if not local.is_file():
+        raise UsageError(f"{local} is not a plain file.", remedy="Name a file; hdc hangs on pipes and devices.")
+    if not os.access(local, os.R_OK):
+        raise UsageError(f"{local} cannot be read.", remedy="Check its mode bits and owner.")
+
+
+def check_remote_path(path: str) -> None:
+    """Raises UnsafePath for a path on the board that hdc would change: it knows no escape for any of these."""
+    if not path.startswith("/"):
+        raise UnsafePath(f"{path!r} is not an absolute path on the board.", remedy="Begin the path with a slash.")
+    if re.search(r'["%\x00-\x1f\x7f]', path):
+        raise UnsafePath(f"The path {path!r} on the board has a quote, a percent sign or a control character in it.")
+
+
+def is_harmless(path: Path) -> bool:
+    """Whether hdc takes the path as it is. Letters beyond ASCII are garbled by versions before 3.1.0a."""
+    return re.fullmatch(r"[\x20\x21\x23-\x7e]+", str(path.absolute())) is not None
+
+
+@contextlib.contextmanager
+def harmless_source(local: Path) -> Iterator[Path]:
+    """A path of the same content that hdc takes unharmed: `local` itself, or a link or copy in a temporary folder."""
+    if is_harmless(local):
+        yield local.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
+        stand_in = Path(spare) / "file"
+        try:
+            os.link(local, stand_in)
+        except OSError:
+            shutil.copyfile(local, stand_in)
+        yield stand_in
+
+
+@contextlib.contextmanager
+def harmless_target(local: Path) -> Iterator[Path]:
+    """A path to receive into that hdc takes unharmed; what arrives there ends up as `local`."""
+    if is_harmless(local):
+        yield local.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
+        stand_in = Path(spare) / "file"
+        yield stand_in
+        shutil.move(stand_in, local)

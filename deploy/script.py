@@ -1,0 +1,200 @@
+"""A command for a board, wrapped so that its exit status comes back through hdc, which never carries it.
+
+hdc ends with status 0 whatever happened on the board. So the wrapper prints two lines with a random token:
+``TOKEN:P:<pid>`` before the command and ``TOKEN:X:<status>`` after it. No ``X`` line means that nobody knows how
+the command ended. The token stands in the wrapper only as a variable's value, so no echo of the script
+(``set -x``, ``ps``) can be taken for a marker.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from enum import Enum
+
+from core.process import OnOutput
+
+ARGUMENT_LIMIT = 60_000
+"""Bytes that a script may have as an argument of hdc: from 61 438 on it arrives empty, with status 0."""
+KEEP_OUTPUT = 4 * 1024 * 1024
+KEEP_PREAMBLE = 64 * 1024
+NO_FOLDER = "C"
+BAD_SCRIPT = "S"
+
+
+def new_token() -> str:
+    return f"OHF{secrets.token_hex(8)}"
+
+
+def quote(text: str) -> str:
+    """`text` as one word of a POSIX shell."""
+    if re.fullmatch(r"[\w@%+=:,./-]+", text, re.ASCII):
+        return text
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def wrap_command(command: str, token: str, folder: str = "/") -> str:
+    """The one argument of ``hdc shell`` that runs `command` by a shell of its own, in `folder`, with closed input.
+
+    The shell of hdc leads a process group, and only it is told (SIGTERM) when the link or the client ends: its trap
+    hands that on to the whole group. ``wait`` stands there because a trap runs at once in it, while a foreground
+    command would hold the trap back. The blank at the end makes hdc quote the argument as a whole.
+    """
+    return _around(f"sh -c {quote(command)}", token, folder)
+
+
+def wrap_file(path: str, md5: str, token: str, folder: str = "/") -> str:
+    """As `wrap_command`, for a script that was pushed to `path`, because it is too long for an argument.
+
+    The file is only run when its MD5 is `md5`, for a transfer may change bytes, and it is removed in any case.
+    """
+    name = quote(path)
+    check = f'case "$(md5sum <{name})" in {md5}*) ;; *) rm -f {name}; echo; echo $_oh:X:{BAD_SCRIPT}; exit;; esac; '
+    return _around(f"sh {name}", token, folder, before=check, after=f"rm -f {name}; ")
+
+
+def _around(command: str, token: str, folder: str, before: str = "", after: str = "") -> str:
+    hand_on = 'trap "" TERM; kill -TERM -- -$$; sleep 1; kill -KILL -- -$$'
+    return (
+        f"_oh={token}; echo $_oh:P:$$; {before}"
+        f"cd {quote(folder)} 2>/dev/null || {{ echo; echo $_oh:X:{NO_FOLDER}; exit; }}; "
+        f"trap '{hand_on}' TERM; "
+        f"{command} </dev/null & wait $!; _st=$?; trap - TERM; {after}echo; echo $_oh:X:$_st "
+    )
+
+
+def stop_command(pid: int, token: str) -> str:
+    """A script that ends the process group `pid` of a wrapped command and says ``dead`` or ``alive``.
+
+    A number may be in use again by now, so nothing is touched when the leader has another command line. A leader
+    that is gone or a zombie (no command line) is ours: while its group lives its number is not given away.
+    """
+    line = "/proc/$p/cmdline"
+    return (
+        f"p={pid}; "
+        f"if grep -qz . {line} 2>/dev/null && ! grep -qz {token} {line} 2>/dev/null; then echo dead; exit; fi; "
+        "kill -TERM -- -$p 2>/dev/null; n=0; "
+        "while kill -0 -- -$p 2>/dev/null; do n=$((n+1)); "
+        "[ $n -ge 5 ] && kill -KILL -- -$p 2>/dev/null; "
+        f"[ $n -ge 25 ] && {{ {_ANY_LEFT}; exit; }}; "
+        "sleep 0.2 2>/dev/null || sleep 1; done; echo dead"
+    )
+
+
+_ANY_LEFT = (
+    # Zombies that nobody collects keep the group, but do not run. Fields after the name: state, parent, group.
+    "for f in /proc/[0-9]*/stat; do read -r l <$f || continue; set -- ${l##*\\) }; "
+    '[ "$3" = $p ] && [ "$1" != Z ] && { echo alive; exit; }; done 2>/dev/null; echo dead'
+)
+
+
+def stop_unnumbered(token: str) -> str:
+    """As `stop_command`, for a command whose ``P`` line never came: it is looked for by the token in its command line.
+
+    The pattern is written so that it does not fit the command line of the search itself.
+    """
+    pattern = f"[{token[0]}]{token[1:]}"
+    return (
+        f"for p in $(pgrep -f '{pattern}'); do kill -TERM -- -$p 2>/dev/null; done; sleep 1; "
+        f"for p in $(pgrep -f '{pattern}'); do kill -KILL -- -$p 2>/dev/null; kill -KILL $p 2>/dev/null; done; "
+        f"sleep 1; if [ -n \"$(pgrep -f '{pattern}')\" ]; then echo alive; else echo dead; fi"
+    )
+
+
+class Stage(Enum):
+    """How far the output of a wrapped command has come."""
+
+    NOT_STARTED = "not started"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class MarkerReader:
+    """Takes the raw output of a wrapped command in chunks of any size and parts it from the marker lines.
+
+    What the command printed is handed on at once, byte for byte, except what might be the beginning of the marker;
+    its last `KEEP_OUTPUT` bytes are kept. What hdc itself said before the command began is `preamble`.
+    """
+
+    def __init__(self, token: str, on_output: OnOutput | None = None) -> None:
+        self.stage = Stage.NOT_STARTED
+        self.pid: int | None = None
+        self.status = ""
+        self.preamble = b""
+        self.truncated = False
+        self.ended_at: float | None = None
+        """When the last marker came, on the monotonic clock."""
+        self._first = re.compile(rb"(?:^|\n)" + token.encode() + rb":P:(\d+)\r?\n")
+        self._last = b"\n" + token.encode() + b":X:"
+        self._kept = bytearray()
+        self._pending = b""
+        self._hand_on = on_output
+
+    @property
+    def output(self) -> bytes:
+        return bytes(self._kept)
+
+    def feed(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+        if self.stage is Stage.ENDED:
+            return
+        self._pending += chunk
+        if self.stage is Stage.NOT_STARTED:
+            self._look_for_start()
+        if self.stage is Stage.RUNNING:
+            self._look_for_end()
+
+    def finish(self) -> None:
+        """Says that no more will come: what was held back is handed on."""
+        if self.stage is Stage.RUNNING:
+            self._emit(self._pending)
+        elif self.stage is Stage.NOT_STARTED:
+            self.preamble = self._pending
+        self._pending = b""
+
+    def _look_for_start(self) -> None:
+        found = self._first.search(self._pending)
+        if found is None:
+            self._pending = self._pending[-KEEP_PREAMBLE:]
+            return
+        self.preamble = self._pending[: found.start()]
+        self.pid = int(found.group(1))
+        # The newline stays in: a command without output is followed by the marker's own newline only.
+        self._pending = self._pending[found.end() :]
+        self.stage = Stage.RUNNING
+
+    def _look_for_end(self) -> None:
+        at = self._pending.find(self._last)
+        if at < 0:
+            at = len(self._pending) - _overlap(self._pending, self._last)
+            self._emit(self._pending[:at])
+            self._pending = self._pending[at:]
+            return
+        self._emit(self._pending[:at])
+        self._pending = self._pending[at:]
+        line_end = self._pending.find(b"\n", len(self._last))
+        if line_end < 0:
+            return
+        self.status = self._pending[len(self._last) : line_end].strip().decode("ascii", "replace")
+        self._pending = b""
+        self.stage = Stage.ENDED
+        self.ended_at = time.monotonic()
+
+    def _emit(self, text: bytes) -> None:
+        if not text:
+            return
+        self._kept += text
+        if len(self._kept) > 2 * KEEP_OUTPUT:
+            del self._kept[:-KEEP_OUTPUT]
+            self.truncated = True
+        if self._hand_on is not None:
+            self._hand_on(text)
+
+
+def _overlap(text: bytes, marker: bytes) -> int:
+    """Length of the longest end of `text` that `marker` begins with."""
+    for length in range(min(len(text), len(marker) - 1), 0, -1):
+        if text.endswith(marker[:length]):
+            return length
+    return 0

@@ -1,0 +1,286 @@
+"""Unpacking archives that nobody vouches for: nothing leaves the folder, and a folder is whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import IO, TYPE_CHECKING, cast
+
+from core.errors import DamagedArchive, HostileArchive, IntegrityError
+from core.files import CHUNK, atomic_file, atomic_folder, human_bytes
+from core.tree import Limits, Parts, Tree, Unpacked
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+OnBytes = Callable[[int], None]
+
+
+def unpack_tar(
+    archive: Path,
+    target: Path,
+    *,
+    subfolder: str = "",
+    exclude: Sequence[str] = (),
+    limits: Limits | None = None,
+    on_bytes: OnBytes | None = None,
+) -> Unpacked:
+    """Unpacks a tar (plain, gzip or xz) in one pass into the new folder `target`, which appears when all is well.
+
+    `subfolder` keeps only what lies below that folder and puts it at the top; its first part may be ``*`` for the
+    single top folder that source archives have. `exclude` are shell patterns of names below it; a pattern that fits
+    a folder leaves out all in it. `on_bytes` is told how many bytes of the archive were read since the last time.
+
+    Raises HostileArchive, DamagedArchive, or OSError of the disk; then `target` is as before.
+    """
+    with atomic_folder(target) as folder, _damage(archive):
+        tree = Tree(folder, archive.stat().st_size, limits or Limits())
+        with io.BufferedReader(_Counted(archive, on_bytes), CHUNK) as file:
+            stream = _decompressed(file, archive)
+            with stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_header_class(tree.limits)) as tar:
+                for member in tar:
+                    parts = _selected(tree.parts(member.name), subfolder, exclude)
+                    if parts is not None:
+                        _add_tar_member(tree, tar, member, parts, subfolder)
+                while stream.read(CHUNK):  # the checksum of the compression stands at its end
+                    pass
+        done = tree.finish()
+        if not done.files:
+            raise DamagedArchive(f"{archive.name} holds no files{f' below {subfolder}' if subfolder else ''}.")
+        return done
+
+
+def unpack_zip(
+    archive: Path,
+    target: Path,
+    *,
+    subfolder: str = "",
+    exclude: Sequence[str] = (),
+    limits: Limits | None = None,
+    on_bytes: OnBytes | None = None,
+    workers: int = 0,
+) -> Unpacked:
+    """Unpacks a zip into the new folder `target` as `unpack_tar` does; `on_bytes` is told unpacked bytes."""
+    with atomic_folder(target) as folder:
+        return unpack_zip_into(
+            archive, folder, subfolder=subfolder, exclude=exclude, limits=limits, on_bytes=on_bytes, workers=workers
+        )
+
+
+def unpack_zip_into(
+    archive: Path,
+    folder: Path,
+    *,
+    subfolder: str = "",
+    exclude: Sequence[str] = (),
+    limits: Limits | None = None,
+    on_bytes: OnBytes | None = None,
+    workers: int = 0,
+) -> Unpacked:
+    """Unpacks a zip into an existing folder of the caller's, who makes it appear or removes it.
+
+    Mode bits and symbolic links come from the Unix half of the external attributes (APPNOTE 4.4.15), which may lack
+    the file type: then the entry is a plain file.
+    """
+    with _damage(archive), zipfile.ZipFile(archive) as file:
+        tree = Tree(folder, archive.stat().st_size, limits or Limits())
+        chosen: list[tuple[zipfile.ZipInfo, Path]] = []
+        for info in file.infolist():
+            parts = _selected(tree.parts(info.filename), subfolder, exclude)
+            if parts is None:
+                continue
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if info.is_dir():
+                tree.folder(parts)
+            elif kind == stat.S_IFLNK:
+                tree.link(parts, _link_text(file, info, tree))
+            elif kind in (0, stat.S_IFREG):
+                chosen.append((info, tree.file(parts, info.file_size)))
+            else:
+                raise HostileArchive(f"{archive.name}: {info.filename!r} is neither a file, a folder nor a link.")
+        _write_all(file, chosen, on_bytes, workers or min(4, os.cpu_count() or 1))
+        done = tree.finish()
+        if not done.files:
+            raise DamagedArchive(f"{archive.name} holds no files{f' below {subfolder}' if subfolder else ''}.")
+        return done
+
+
+def extract_member(
+    archive: Path, member: str, target: Path, *, sha256: str = "", on_bytes: OnBytes | None = None
+) -> str:
+    """Takes one file out of a zip (a wheel is one) and returns its SHA-256; `target` appears when all is well.
+
+    Raises IntegrityError when `sha256` is given and differs, DamagedArchive when the member is not there or broken.
+    """
+    digest = hashlib.sha256()
+    with _damage(archive), zipfile.ZipFile(archive) as file:
+        try:
+            info = file.getinfo(member)
+        except KeyError:
+            raise DamagedArchive(f"{archive.name} holds no {member!r}.") from None
+        with atomic_file(target) as out, file.open(info) as content:
+            while chunk := content.read(CHUNK):
+                digest.update(chunk)
+                out.write(chunk)
+                if on_bytes is not None:
+                    on_bytes(len(chunk))
+            if sha256 and digest.hexdigest() != sha256.lower():
+                raise IntegrityError(
+                    f"{member} in {archive.name} has sha256 {digest.hexdigest()}, but {sha256} is expected.",
+                    remedy="The package has changed at its source; nothing was used of it.",
+                )
+    return digest.hexdigest()
+
+
+def _selected(parts: Parts, subfolder: str, exclude: Sequence[str]) -> Parts | None:
+    """The parts below `subfolder`, or None when the member is not wanted (or is the folder itself)."""
+    wanted = tuple(part for part in subfolder.split("/") if part)
+    head, rest = parts[: len(wanted)], parts[len(wanted) :]
+    if not rest or len(head) < len(wanted):
+        return None
+    if any(
+        have != want and not (want == "*" and i == 0) for i, (have, want) in enumerate(zip(head, wanted, strict=True))
+    ):
+        return None
+    for pattern in exclude:
+        if any(fnmatch.fnmatchcase("/".join(rest[:n]), pattern.rstrip("/")) for n in range(1, len(rest) + 1)):
+            return None
+    return rest
+
+
+def _add_tar_member(tree: Tree, tar: tarfile.TarFile, member: tarfile.TarInfo, parts: Parts, subfolder: str) -> None:
+    if member.isdir():
+        tree.folder(parts)
+    elif member.issym():
+        tree.link(parts, member.linkname)
+    elif member.islnk():
+        of = _selected(tree.parts(member.linkname), subfolder, ())
+        tree.copy(parts, of or (member.linkname,))
+    elif member.isfile():
+        content = tar.extractfile(member)
+        assert content is not None
+        with content, tree.file(parts, member.size).open("wb") as out:
+            while chunk := content.read(CHUNK):
+                out.write(chunk)
+            os.fchmod(out.fileno(), 0o755 if member.mode & 0o111 else 0o644)
+    else:
+        raise HostileArchive(f"The archive holds {member.name!r}, which is neither a file, a folder nor a link.")
+
+
+def _link_text(file: zipfile.ZipFile, info: zipfile.ZipInfo, tree: Tree) -> str:
+    if info.file_size > 4096:
+        raise HostileArchive(f"The archive holds the link {info.filename!r} with a target of {info.file_size} bytes.")
+    try:
+        return file.read(info).decode()
+    except UnicodeDecodeError as error:
+        raise HostileArchive(f"The link {info.filename!r} leads to a name that is not text.") from error
+
+
+def _write_all(
+    file: zipfile.ZipFile, chosen: Iterable[tuple[zipfile.ZipInfo, Path]], on_bytes: OnBytes | None, workers: int
+) -> None:
+    """Writes entries in several threads: decompression and checksums run outside Python's lock."""
+    lock = Lock()
+
+    def tell(count: int) -> None:
+        if on_bytes is not None:
+            with lock:
+                on_bytes(count)
+
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        jobs: list[Future[None]] = [pool.submit(_write_one, file, info, path, tell) for info, path in chosen]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _write_one(file: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, tell: OnBytes) -> None:
+    mode = (info.external_attr >> 16) & 0o777
+    with file.open(info) as content, path.open("wb", buffering=0) as out:
+        left = info.file_size
+        while chunk := content.read(CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                raise HostileArchive(f"{info.filename!r} is larger than the archive's directory says.")
+            out.write(chunk)
+            tell(len(chunk))
+        if mode:
+            os.fchmod(out.fileno(), (mode & ~0o022) | 0o600)
+
+
+class _Counted(io.FileIO):
+    """A file that tells how far it was read."""
+
+    def __init__(self, path: Path, on_bytes: OnBytes | None) -> None:
+        super().__init__(path, "rb")
+        self._on_bytes = on_bytes
+
+    def readinto(self, buffer: Buffer, /) -> int | None:
+        count = super().readinto(buffer)
+        if self._on_bytes is not None and count:
+            self._on_bytes(count)
+        return count
+
+
+def _decompressed(file: io.BufferedReader[_Counted], archive: Path) -> IO[bytes]:
+    """The tar inside the compression that the first bytes tell of, whatever the name says."""
+    magic = file.peek(6)
+    if magic.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="rb"))
+    if magic.startswith(b"\xfd7zXZ"):
+        return cast(IO[bytes], lzma.LZMAFile(file, "rb"))
+    if magic.startswith(b"PK"):
+        raise DamagedArchive(f"{archive.name} is a zip file, not a tar archive.")
+    return file
+
+
+def _header_class(limits: Limits) -> type[tarfile.TarInfo]:
+    """A TarInfo that refuses header extensions which would be read into memory as a whole."""
+    extensions = (
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    )
+
+    class Header(tarfile.TarInfo):
+        @classmethod
+        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> tarfile.TarInfo:  # type: ignore[override]
+            header = super().frombuf(buf, encoding, errors)
+            if header.type in extensions and header.size > limits.header_bytes:
+                raise HostileArchive(f"The archive has a header extension of {human_bytes(header.size)}.")
+            return header
+
+    return Header
+
+
+@contextlib.contextmanager
+def _damage(archive: Path) -> Iterator[None]:
+    """Turns what the decompressors raise for broken input into DamagedArchive."""
+    try:
+        yield
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
+        raise DamagedArchive(f"{archive} is damaged or cut short: {error}.") from error
+    except (NotImplementedError, RuntimeError) as error:  # zipfile: unknown compression, encrypted entry
+        raise DamagedArchive(f"{archive} cannot be read: {error}.") from error
+    except FileNotFoundError as error:
+        if error.filename is not None and PurePosixPath(error.filename) == PurePosixPath(archive):
+            raise DamagedArchive(f"There is no archive {archive}.") from error
+        raise

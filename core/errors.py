@@ -437,7 +437,9 @@ class CannotWrite(OhforgeError):
 
     code = "OHF7703"
     category = Category.HOST
-    default_remedy = "Give yourself the right to write there, or choose other folders with OHFORGE_DATA_DIR and OHFORGE_CACHE_DIR."
+    default_remedy = (
+        "Give yourself the right to write there, or choose other folders with OHFORGE_DATA_DIR and OHFORGE_CACHE_DIR."
+    )
 
 
 class Busy(OhforgeError):

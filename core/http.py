@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+import warnings
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +54,37 @@ class RemoteState:
         return any(mine and theirs and mine != theirs for mine, theirs in pairs)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """How a server is reached where that differs from the settings and the usual proxy variables."""
+
+    ca_bundle: str = ""
+    insecure: bool = False
+    """Takes any certificate: for hosts that the user has declared trusted."""
+    proxy: str = ""
+    client_cert: str = ""
+
+    def verify(self, session: Session) -> str | bool | None:
+        """What requests takes as ``verify``; None leaves it to the usual variables."""
+        return False if self.insecure else session.settings.ca_bundle or self.ca_bundle or None
+
+    def http(self) -> requests.Session:
+        """A new client; the caller closes it."""
+        import requests
+
+        http = requests.Session()
+        if self.proxy:
+            http.proxies.update({"http": self.proxy, "https": self.proxy})
+        if self.client_cert:
+            http.cert = self.client_cert
+        return http
+
+
 class Fetch:
     """Reads `url` from byte `start` on. After the first chunk `remote` says what the server told of the file.
 
     `known` is what an earlier request was told: a file that changed since is sent from its beginning.
-    `verify` overrides the certificates to trust: a bundle's path, or False. ``file:`` addresses work too.
+    ``file:`` addresses work too.
     """
 
     def __init__(
@@ -68,7 +95,7 @@ class Fetch:
         start: int = 0,
         known: RemoteState | None = None,
         headers: Mapping[str, str] | None = None,
-        verify: str | bool | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self.url = url
         self.remote = known or RemoteState()
@@ -77,7 +104,7 @@ class Fetch:
         self._session = session
         self._start = start
         self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
-        self._verify = verify if verify is not None else session.settings.ca_bundle or None
+        self._transport = transport or Transport()
 
     def chunks(self) -> Generator[tuple[int, bytes], None, None]:
         """Yields (offset, bytes) in order. The offset falls back to 0 when the server cannot or will not resume.
@@ -103,7 +130,7 @@ class Fetch:
                 self._pause_or_give_up(failure, barren, position)
 
     def _attempt(self, position: int) -> Generator[tuple[int, bytes], None, None]:
-        with _healing_errors(self.url), _http() as http, self._ask(http, position) as response:
+        with _healing_errors(self.url), self._transport.http() as http, self._ask(http, position) as response:
             if response.status_code == 416 and self.remote.size == position:
                 return
             offset = self._judge(response, position)
@@ -127,9 +154,16 @@ class Fetch:
             headers["Range"] = f"bytes={position}-"
             if self.remote.condition:
                 headers["If-Range"] = self.remote.condition
-        return http.get(
-            self.url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, SILENCE_SECONDS), verify=self._verify
-        )
+        with warnings.catch_warnings():
+            if self._transport.insecure:
+                warnings.simplefilter("ignore")
+            return http.get(
+                self.url,
+                headers=headers,
+                stream=True,
+                timeout=(CONNECT_SECONDS, SILENCE_SECONDS),
+                verify=self._transport.verify(self._session),
+            )
 
     def _judge(self, response: requests.Response, position: int) -> int:
         """The offset at which the body begins; raises for every answer that is not the file."""
@@ -209,12 +243,6 @@ def shown(url: str) -> str:
 
 def path_of_file_url(url: str) -> Path:
     return Path(unquote(urlsplit(url).path))
-
-
-def _http() -> requests.Session:
-    import requests
-
-    return requests.Session()
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from core.errors import (
     OhforgeError,
     UsageError,
 )
+from core.http import Transport
 from core.session import Session
 from tests.support.loopback import Loopback
 
@@ -335,7 +336,7 @@ def test_a_folder_that_cannot_be_written_is_named(session: Session, server: Loop
 
 def test_a_missing_certificate_bundle_is_a_configuration_error(session: Session, target: Path) -> None:
     with pytest.raises(ConfigurationError, match="bundle"):
-        download(session, "https://127.0.0.1:9/file", target, verify="/nowhere/ca.pem")
+        download(session, "https://127.0.0.1:9/file", target, transport=Transport(ca_bundle="/nowhere/ca.pem"))
 
 
 def test_a_file_address_is_copied_and_verified(session: Session, tmp_path: Path, target: Path) -> None:

@@ -193,7 +193,7 @@ def _read_recipe(file: Path) -> Recipe:
     import yaml
 
     try:
-        value = yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        value = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidData(f"{file} is not YAML: {error}") from error
     _check_form(value, file)
@@ -216,20 +216,22 @@ def _check_form(value: Any, file: Path) -> None:
 def _explain(error: ValidationError) -> str:
     """A schema's complaint as a sentence that names the key."""
     key = error.json_path.removeprefix("$").removeprefix(".") or "the file"
+    schema: Any = error.schema
+    rule: Any = error.validator_value
     match error.validator:
         case "additionalProperties" if isinstance(error.instance, dict):
-            known = error.schema.get("properties", {})
+            known = schema.get("properties", {})
             unknown = next(name for name in error.instance if name not in known)
             return f"{key} has the unknown key {unknown!r}; {nearest(str(unknown), known)}."
         case "required" if isinstance(error.instance, dict):
-            missing = [name for name in error.validator_value if name not in error.instance]
+            missing = [name for name in rule if name not in error.instance]
             return f"{key} lacks {', '.join(missing)}."
         case "enum":
-            return f"{key} is {error.instance!r}; {nearest(str(error.instance), map(str, error.validator_value))}."
+            return f"{key} is {error.instance!r}; {nearest(str(error.instance), map(str, rule))}."
         case "not":
             return f"{key} is {error.instance!r}, but must be a path below the folder, without '..'."
         case "pattern":
-            return f"{key} is {error.instance!r}, which does not have the form {error.validator_value}."
+            return f"{key} is {error.instance!r}, which does not have the form {rule}."
         case _:
             return f"{key}: {error.message}."
 
@@ -249,7 +251,9 @@ def _make_recipe(value: dict[str, Any], folder: Path) -> Recipe:
 
 
 def _make_source(entry: dict[str, Any], folder: Path) -> Source:
-    fields = {name: tuple(item) if isinstance(item, list) else item for name, item in entry.items() if name != "kind"}
+    fields: dict[str, Any] = {
+        name: tuple(item) if isinstance(item, list) else item for name, item in entry.items() if name != "kind"
+    }
     if entry["kind"] == FolderSource.kind:
         return FolderSource(path=folder / fields["path"])
     return PypiSdist(**fields) if entry["kind"] == PypiSdist.kind else GithubArchive(**fields)

@@ -111,6 +111,12 @@ def download_cached(
     )
 
 
+def in_cache(session: Session, sha256: str) -> Path | None:
+    """The cached file with that hash, verified; None when there is none."""
+    path = session.settings.cache / "downloads" / sha256.lower()
+    return path if sha256 and path.is_file() and sha256_file(path) == sha256.lower() else None
+
+
 @dataclass(kw_only=True)
 class _Job:
     """One call of `download`, under the lock of its target."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import time
 import warnings
@@ -68,11 +69,15 @@ class Transport:
         """What requests takes as ``verify``; None leaves it to the usual variables."""
         return False if self.insecure else session.settings.ca_bundle or self.ca_bundle or None
 
-    def http(self) -> requests.Session:
+    def http(self, session: Session) -> requests.Session:
         """A new client; the caller closes it."""
         import requests
 
         http = requests.Session()
+        verify = self.verify(session)
+        if verify is not None:
+            # Set on the client, it would lose against REQUESTS_CA_BUNDLE; as an argument it wins.
+            http.request = functools.partial(http.request, verify=verify)  # type: ignore[method-assign]
         if self.proxy:
             http.proxies.update({"http": self.proxy, "https": self.proxy})
         if self.client_cert:
@@ -130,7 +135,11 @@ class Fetch:
                 self._pause_or_give_up(failure, barren, position)
 
     def _attempt(self, position: int) -> Generator[tuple[int, bytes], None, None]:
-        with _healing_errors(self.url), self._transport.http() as http, self._ask(http, position) as response:
+        with (
+            _healing_errors(self.url),
+            self._transport.http(self._session) as http,
+            self._ask(http, position) as response,
+        ):
             if response.status_code == 416 and self.remote.size == position:
                 return
             offset = self._judge(response, position)
@@ -162,7 +171,6 @@ class Fetch:
                 headers=headers,
                 stream=True,
                 timeout=(CONNECT_SECONDS, SILENCE_SECONDS),
-                verify=self._transport.verify(self._session),
             )
 
     def _judge(self, response: requests.Response, position: int) -> int:

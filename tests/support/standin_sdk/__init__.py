@@ -4,5 +4,17 @@ See docs/standin-sdk.md for what it proves and what it does not.
 """
 
 from tests.support.standin_sdk.assemble import runtime_tree, standin_sdk
+from tests.support.standin_sdk.list_service import ListService
+from tests.support.standin_sdk.pack import VARIANTS, Release, Variant, make_release, synthetic_tree, tiny_tree
 
-__all__ = ["runtime_tree", "standin_sdk"]
+__all__ = [
+    "VARIANTS",
+    "ListService",
+    "Release",
+    "Variant",
+    "make_release",
+    "runtime_tree",
+    "standin_sdk",
+    "synthetic_tree",
+    "tiny_tree",
+]

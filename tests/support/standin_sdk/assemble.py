@@ -126,19 +126,24 @@ def _link_tree(source: Path, target: Path) -> None:
 
 def _write_release(folder: Path, release: SdkRelease, runner: Runner) -> None:
     native, toolchains = folder / "native", folder / "toolchains"
-    values = {**release.features, "version": release.version, "hdc": release.hdc}
-    values |= {"python": shlex.quote(sys.executable), "project": shlex.quote(str(PROJECT))}
     templates = _templates()
-    cmake = native / "build/cmake"
-    _write(cmake / "ohos.toolchain.cmake", templates.get_template("ohos.toolchain.cmake.jinja").render(values))
-    _write(cmake / "sdk_native_platforms.cmake", (FILES / "sdk_native_platforms.cmake").read_text())
+    write_toolchain_file(native, release)
+    values = {"hdc": release.hdc, "python": shlex.quote(sys.executable), "project": shlex.quote(str(PROJECT))}
     _write(toolchains / "hdc", templates.get_template("hdc.jinja").render(values), executable=True)
-    _write_package_json(native, "native", "Native", release)
-    _write_package_json(toolchains, "toolchains", "Toolchains", release)
+    write_package_json(native, "native", "Native", release)
+    write_package_json(toolchains, "toolchains", "Toolchains", release)
     if release.features["clang_wrappers"]:
         _write_clang_wrappers(native, templates)
     libraries.add_ndk_libraries(native, release, runner)
     libraries.make_host_library(native, toolchains / "libusb_shared.so", runner)
+
+
+def write_toolchain_file(native: Path, release: SdkRelease) -> None:
+    """Our own ``ohos.toolchain.cmake`` in the edition of that release, and the file that it includes."""
+    template = _templates().get_template("ohos.toolchain.cmake.jinja")
+    text = template.render(release.features, version=release.version)
+    _write(native / "build/cmake/ohos.toolchain.cmake", text)
+    _write(native / "build/cmake/sdk_native_platforms.cmake", (FILES / "sdk_native_platforms.cmake").read_text())
 
 
 def _write_clang_wrappers(native: Path, templates: Environment) -> None:
@@ -150,7 +155,8 @@ def _write_clang_wrappers(native: Path, templates: Environment) -> None:
             _write(native / f"llvm/bin/{cpu}-unknown-linux-ohos-{driver}", text, executable=True)
 
 
-def _write_package_json(folder: Path, path: str, title: str, release: SdkRelease) -> None:
+def write_package_json(folder: Path, path: str, title: str, release: SdkRelease) -> None:
+    """A component's ``oh-uni-package.json``."""
     content: dict[str, Any] = {"apiVersion": str(release.api_level), "displayName": title}
     content["meta"] = {"metaVersion": "3.0.2" if release.full_version else "3.0.0"}
     content["path"] = path

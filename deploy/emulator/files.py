@@ -1,0 +1,336 @@
+"""The file task of hdc, both ends of it: the same rules hold on the board and on the host."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from stat import S_ISREG
+
+from deploy.emulator.lz4_block import decompress
+from deploy.emulator.wire import BLOCK, PREFIX_BYTES, data_prefix, number, pack, parse_prefix, text, unpack
+
+REASONS = {
+    errno.ENOENT: "no such file or directory",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "operation not permitted",
+    errno.EROFS: "read-only file system",
+    errno.ETXTBSY: "text file is busy",
+    errno.ENOSPC: "no space left on device",
+    errno.EISDIR: "illegal operation on a directory",
+    errno.ENOTDIR: "not a directory",
+    errno.EEXIST: "file already exists",
+    errno.ENAMETOOLONG: "name too long",
+    errno.ELOOP: "too many symbolic links encountered",
+    errno.EIO: "i/o error",
+    errno.EFBIG: "file too large",
+    errno.EDQUOT: "disk quota exceeded",
+    errno.EINVAL: "invalid argument",
+}
+
+
+def reason(error: OSError) -> str:
+    """An error in the words that hdc uses."""
+    return REASONS.get(error.errno or 0, os.strerror(error.errno or 0).lower())
+
+
+class TaskFailed(Exception):
+    """The transfer stops; the text is what stands behind ``[Fail]``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of ``file send`` and ``file recv``."""
+
+    keep_times: bool = False
+    compress: bool = False
+    modes: bool = False
+    newer_only: bool = False
+    cwd: str = ""
+    remote: bool = False
+    bundle: str = ""
+
+
+def split_arguments(line: bytes) -> list[bytes]:
+    """Splits at blanks; a double quote switches quoting on and off and cannot be escaped."""
+    words: list[bytes] = []
+    word = bytearray()
+    quoted = started = False
+    for byte in line:
+        if byte == ord('"'):
+            quoted = not quoted
+            started = True
+        elif byte in b" \t\r\n" and not quoted:
+            if started:
+                words.append(bytes(word))
+            word, started = bytearray(), False
+        else:
+            word.append(byte)
+            started = True
+    if started:
+        words.append(bytes(word))
+    return words
+
+
+def parse_arguments(line: bytes) -> tuple[Options, list[str]]:
+    """Options and paths of a file command. Raises TaskFailed for an option that does not exist."""
+    words = [os.fsdecode(word) for word in split_arguments(line)]
+    flags: dict[str, bool] = {}
+    cwd = bundle = ""
+    paths = []
+    names = {"-a": "keep_times", "-z": "compress", "-m": "modes", "-sync": "newer_only", "remote": "remote"}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in names:
+            flags[names[word]] = True
+        elif word in ("-cwd", "-b"):
+            at += 1
+            value = words[at] if at < len(words) else ""
+            cwd, bundle = (value, bundle) if word == "-cwd" else (cwd, value)
+        elif word.startswith("-"):
+            raise TaskFailed(f"Unknown file option: {word}")
+        else:
+            paths.append(word)
+        at += 1
+    return Options(cwd=cwd, bundle=bundle, **flags), paths
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One file to be sent: where it lies and the name under which the other side gets it."""
+
+    path: Path
+    name: str
+
+
+def list_sources(path: Path) -> list[Source]:
+    """The files of a path: itself, or those of a tree in the order in which hdc sends them.
+
+    Raises OSError when it cannot be read, TaskFailed for an empty tree.
+    """
+    path.stat()
+    if not path.is_dir():
+        return [Source(path=path, name=path.name)]
+    found = [Source(path=file, name=f"{path.name}/{file.relative_to(path)}") for file in _walk(path)]
+    if not found:
+        raise TaskFailed("Operation failed, because the source folder is empty.")
+    return found[::-1]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir()):
+        # A link to a folder is taken for a file, which ends the whole transfer when it is read.
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _walk(entry)
+        else:
+            yield entry
+
+
+def list_folders(path: Path) -> list[tuple[str, os.stat_result]]:
+    """Folders of a tree with their names for the other side, children before parents."""
+    folders = [path, *(below for below in path.rglob("*") if below.is_dir() and not below.is_symlink())]
+    names = {path.name if folder == path else f"{path.name}/{folder.relative_to(path)}": folder for folder in folders}
+    return [(name, names[name].stat()) for name in sorted(names, reverse=True)]
+
+
+class Outgoing:
+    """One file on its way out."""
+
+    def __init__(self, source: Source, destination: str, options: Options) -> None:
+        self.source = source
+        self._options = options
+        self._destination = destination
+        self._file = source.path.open("rb", buffering=0)
+        self.state = os.fstat(self._file.fileno())
+
+    def mode_message(self) -> bytes:
+        return pack(self.state.st_mode, self.state.st_uid, self.state.st_gid, b"", b"")
+
+    def check_message(self) -> bytes:
+        """FILE_CHECK: size, times, where to, and how."""
+        options = self._options
+        keep = options.keep_times
+        return pack(
+            self.state.st_size,
+            self.state.st_atime_ns // 1000 * 1000 if keep else 0,
+            self.state.st_mtime_ns // 1000 * 1000 if keep else 0,
+            b"",
+            os.fsencode(self._destination),
+            os.fsencode(self.source.name),
+            int(options.newer_only),
+            int(options.compress),
+            int(keep),
+            b"",
+            os.fsencode(options.cwd),
+            options.bundle.encode(),
+            b"",
+        )
+
+    def blocks(self) -> Iterator[tuple[bytes, bytes]]:
+        """FILE_DATA as (prefix, payload); one empty block for an empty file. Raises TaskFailed when reading fails."""
+        offset = 0
+        while True:
+            try:
+                payload = self._file.read(BLOCK)
+            except OSError as error:
+                stop = f"Transfer Stop at:{offset}/{self.state.st_size}(Bytes), Reason: {reason(error)}"
+                raise TaskFailed(stop) from error
+            if not payload and offset:
+                return
+            yield self._block(offset, payload)
+            offset += len(payload)
+            if offset >= self.state.st_size:
+                return
+
+    def _block(self, offset: int, payload: bytes) -> tuple[bytes, bytes]:
+        # With -z a block that does not get smaller travels as it is; here that is every block.
+        return data_prefix(offset, len(payload)), payload
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass
+class Incoming:
+    """The receiving end of one file command, which may bring many files."""
+
+    to_host: Callable[[str], Path] = Path
+    """Where a path of this side lies on the machine (the board without namespaces is a folder)."""
+    is_busy: Callable[[os.stat_result], bool] = lambda state: False
+    base: str = ""
+    """Folder to which a relative destination belongs."""
+    files: int = 0
+    bytes_received: int = 0
+    started: float = field(default_factory=time.monotonic)
+    _descriptor: int = -1
+    _path: str = ""
+    _size: int = 0
+    _here: int = 0
+    _times: tuple[int, int] | None = None
+    _strip: bool | None = None
+    _mode: tuple[int, int, int] | None = None
+    _folder_modes: dict[str, int] = field(default_factory=dict)
+
+    def take_mode(self, data: bytes, *, folder: bool) -> None:
+        """FILE_MODE or DIR_MODE, which come before the FILE_CHECK that they belong to."""
+        fields = unpack(data)
+        if folder:
+            self._folder_modes[os.fsdecode(text(fields, 5))] = number(fields, 1) & 0o7777
+        else:
+            self._mode = (number(fields, 1) & 0o7777, number(fields, 2), number(fields, 3))
+
+    def open(self, data: bytes) -> None:
+        """FILE_CHECK: opens the destination. Raises TaskFailed with hdc's words."""
+        fields = unpack(data)
+        name = os.fsdecode(text(fields, 6)).replace("\\", "/")
+        typed = os.fsdecode(text(fields, 5))
+        destination = typed if typed.startswith("/") else self.base + typed
+        self._size, self._here = number(fields, 1), 0
+        self._times = (number(fields, 2), number(fields, 3)) if number(fields, 9) else None
+        self._path = self._tree_path(destination, name) if "/" in name else self._single_path(destination, name)
+        if number(fields, 7):
+            self._refuse_older(number(fields, 3))
+        self._descriptor = self._open()
+
+    def take(self, data: bytes) -> bool:
+        """FILE_DATA: writes it; True when the file is complete. Raises TaskFailed when it cannot be written."""
+        offset, compress, size, unpacked = parse_prefix(data[:PREFIX_BYTES])
+        payload: bytes | memoryview = memoryview(data)[PREFIX_BYTES : PREFIX_BYTES + size]
+        if compress:
+            payload = decompress(bytes(payload), unpacked)
+        try:
+            at = offset
+            view = memoryview(payload)
+            while view:
+                count = os.pwrite(self._descriptor, view, at)
+                at, view = at + count, view[count:]
+        except OSError as error:
+            self.close()
+            stop = f"Transfer Stop at:{self._here}/{self._size}(Bytes), Reason: {reason(error)}"
+            raise TaskFailed(stop) from error
+        self._here += len(payload)
+        self.bytes_received += len(payload)
+        if self._here < self._size:
+            return False
+        self._complete()
+        return True
+
+    def summary(self) -> str:
+        """The line that tells of a finished transfer; the rate may be ``inf`` or ``nan`` as hdc's own."""
+        milliseconds = int((time.monotonic() - self.started) * 1000)
+        rate = self.bytes_received / milliseconds if milliseconds else float("inf" if self.bytes_received else "nan")
+        count = f"Size:{self.bytes_received}, File count = {self.files}"
+        return f"FileTransfer finish, {count}, time:{milliseconds}ms rate:{rate:.2f}kB/s"
+
+    def close(self) -> None:
+        """Closes what is open; an unfinished file stays as it is, under its final name."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _single_path(self, destination: str, name: str) -> str:
+        if self.to_host(destination).is_dir():
+            return f"{destination.rstrip('/')}/{name}"
+        return destination + name if destination.endswith("/") else destination
+
+    def _tree_path(self, destination: str, name: str) -> str:
+        here = self.to_host(destination)
+        if self._strip is None:
+            if here.exists() and not here.is_dir():
+                raise TaskFailed(f"Not a directory, path:{destination}")
+            self._strip = not here.is_dir()
+        if self._strip:
+            name = name.partition("/")[2]
+        path = f"{destination.rstrip('/')}/{name}"
+        self._make_folders(path.rpartition("/")[0])
+        return path
+
+    def _make_folders(self, folder: str) -> None:
+        missing = []
+        while folder and not self.to_host(folder).is_dir():
+            missing.append(folder)
+            folder = folder.rpartition("/")[0]
+        for path in reversed(missing):
+            try:
+                self.to_host(path).mkdir(mode=0o750)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                text = f"[E005005] Error create directory: {reason(error)}, path:{_masked(path)}"
+                raise TaskFailed(text) from error
+
+    def _refuse_older(self, mtime_ns: int) -> None:
+        # hdc compares seconds with nanoseconds, which makes the option useless; so it is.
+        try:
+            state = self.to_host(self._path).stat()
+        except OSError:
+            return
+        if int(state.st_mtime) >= mtime_ns:
+            raise TaskFailed(f"Target file is the same date or newer,path: {self._path}")
+
+    def _open(self) -> int:
+        place = self.to_host(self._path)
+        try:
+            if place.is_file() and self.is_busy(place.stat()):
+                raise OSError(errno.ETXTBSY, "busy")
+            return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        except OSError as error:
+            raise TaskFailed(f"Error opening file: {reason(error)}, path:{self._path}") from error
+
+    def _complete(self) -> None:
+        if S_ISREG(os.fstat(self._descriptor).st_mode):
+            os.fsync(self._descriptor)
+        if self._mode is not None:
+            os.fchmod(self._descriptor, self._mode[0])
+        if self._times is not None:
+            os.utime(self._descriptor, ns=self._times)
+        self.close()
+        self.files += 1
+
+
+def _masked(path: str) -> str:
+    return f"{path[:3]}******{path[-3:]}(L:{len(path)})"

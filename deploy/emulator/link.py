@@ -1,0 +1,79 @@
+"""The host's end of a connection to a board's daemon: handshake, one command, its answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+
+from deploy.emulator.wire import (
+    BANNER,
+    Command,
+    LinkEnded,
+    frame_start,
+    pack,
+    pack_tags,
+    read_frame,
+    text,
+    unpack,
+    unpack_tags,
+)
+
+
+class Link:
+    """A session with a daemon. Raises LinkEnded whenever the connection is gone."""
+
+    def __init__(self, connection: socket.socket, key: str, version: str) -> None:
+        self._socket = connection
+        self.channel = int.from_bytes(os.urandom(4), "little") or 1
+        self.tags = self._greet(key, version)
+
+    def send(self, command: int, *parts: bytes) -> None:
+        """Sends one frame on this link's channel."""
+        data = b"".join(parts) if len(parts) != 1 else parts[0]
+        try:
+            self._socket.sendall(frame_start(self.channel, command, len(data)))
+            self._socket.sendall(data)
+        except OSError as error:
+            raise LinkEnded(str(error)) from error
+
+    def answers(self) -> Iterator[tuple[int, bytes]]:
+        """Frames of this link's channel up to the one that closes it."""
+        while True:
+            channel, command, data = read_frame(self._socket)
+            if channel != self.channel:
+                continue
+            if command == Command.CHANNEL_CLOSE:
+                self.close_channel(data)
+                return
+            yield command, data
+
+    def close_channel(self, data: bytes = b"\x01") -> None:
+        """Answers a close, and says once more that the client is gone, as the server does."""
+        with contextlib.suppress(LinkEnded):
+            if data and data[0] > 0:
+                self.send(Command.CHANNEL_CLOSE, bytes([data[0] - 1]))
+            self.send(Command.CHANNEL_CLOSE, b"\x00")
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _greet(self, key: str, version: str) -> dict[str, str]:
+        session = int.from_bytes(os.urandom(4), "little")
+        asked = pack_tags({"authtype": "1", "supportfeatures": f"{version},TCP,linux,heartbeat"})
+        hello = pack(BANNER, 0, session, key.encode(), asked, f"{version}{os.urandom(8).hex()}".encode())
+        self._send_on(0, Command.HANDSHAKE, hello)
+        while True:
+            channel, command, data = read_frame(self._socket)
+            if channel == 0 and command == Command.HANDSHAKE:
+                tags = unpack_tags(text(unpack(data), 5))
+            elif channel == 0 and command == Command.CHANNEL_CLOSE:
+                self._send_on(0, Command.CHANNEL_CLOSE, b"\x00")
+                return tags
+
+    def _send_on(self, channel: int, command: int, data: bytes) -> None:
+        try:
+            self._socket.sendall(frame_start(channel, command, len(data)) + data)
+        except OSError as error:
+            raise LinkEnded(str(error)) from error

@@ -1,0 +1,174 @@
+"""What an emulated board's root holds besides its disk: configuration, /proc and /sys texts, board commands."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.board import Profile
+from deploy.emulator.tools import EXTRA_APPLETS, Tools, copy_marked
+from deploy.profiles import Emulation
+from toolchains.arch import ARCHES, Arch
+
+FOLDERS = (
+    *("system/bin", "system/etc", "system/lib", "system/lib64", "system/emulator/proc", "vendor/bin", "usr/local"),
+    *("config", "mnt", "storage", "dev", "proc", "sys", "tmp", "data"),
+)
+LINKS = {"bin": "system/bin", "etc": "system/etc", "lib": "system/lib", "usr/bin": "../system/bin"}
+DISK_FOLDERS = ("local/tmp", "log/hilog", "log/faultlog/faultlogger")
+COMMANDS = Path(__file__).parent / "commands"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootFiles:
+    """Texts by path on the board; `proc` are shown over a fresh /proc."""
+
+    plain: dict[str, str]
+    proc: dict[str, str]
+    executable: dict[str, str]
+    links: dict[str, str]
+
+
+def describe_root(profile: Profile, shown: Emulation, tools: Tools, hidden: tuple[str, ...] = ()) -> RootFiles:
+    """All files of the board's root, from its profile; `hidden` names commands that it shall lack."""
+    gone = {*hidden, *shown.missing_tools}
+    scripts = {f"system/bin/{path.stem}": path.read_text() for path in COMMANDS.glob("*.sh") if path.stem not in gone}
+    emulators = {f"system/emulator/run-{arch}": _run_script(arch, shown) for arch in tools.emulators}
+    links = {f"system/bin/{name}": "toybox" for name in tools.applets if name not in gone}
+    if tools.busybox is not None:
+        links |= {f"system/bin/{n}": "../emulator/busybox" for n in EXTRA_APPLETS if n not in gone | {*tools.applets}}
+    links |= {f"sys/devices/system/cpu/cpu{index}/cpufreq": "../cpufreq/policy0" for index in range(profile.cores)}
+    return RootFiles(
+        plain=_configuration(shown) | _sys_files(profile, shown),
+        proc=_proc_files(profile, shown),
+        executable=scripts | emulators,
+        links={**LINKS, **{path: to for path, to in links.items() if path not in scripts}},
+    )
+
+
+def lay_out(root: Path, files: RootFiles, tools: Tools, libraries: dict[str, Path]) -> None:
+    """Writes the board's root into an empty folder; `libraries` are folders of board libraries by arch."""
+    for folder in FOLDERS:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for path, target in files.links.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).symlink_to(target)
+    for path, text in (files.plain | files.executable).items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755 if path in files.executable else 0o644)
+    for name, text in files.proc.items():
+        (root / "system/emulator/proc" / name).write_text(text)
+    for name, program in _programs(tools).items():
+        copy_marked(program, root / name)
+    for path, library in tools.libraries.items():
+        place = root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, place)
+    for arch, library_folder in libraries.items():
+        _lay_out_libraries(root, ARCHES[arch], library_folder)
+
+
+def _programs(tools: Tools) -> dict[str, Path]:
+    programs = {"system/bin/sh": tools.shell, "system/emulator/sh": tools.shell, "system/bin/toybox": tools.toybox}
+    if tools.busybox is not None:
+        programs["system/emulator/busybox"] = tools.busybox
+    return programs | {f"system/emulator/qemu-{arch}": path for arch, path in tools.emulators.items()}
+
+
+def _lay_out_libraries(root: Path, arch: Arch, folder: Path) -> None:
+    place = "system/lib64" if arch.elf_bits == 64 else "system/lib"
+    for library in sorted(folder.iterdir()):
+        shutil.copy(library, root / place / library.name)
+    loader = root / arch.loader.lstrip("/")
+    if not loader.exists() and (folder / "libc.so").exists():
+        # In OpenHarmony the loader is the C library itself.
+        loader.symlink_to(f"/{place}/libc.so")
+
+
+def _run_script(arch: str, shown: Emulation) -> str:
+    """Called by the kernel as: script, full path of the program, its argv[0], its arguments."""
+    cpu = shown.qemu_cpu.get(arch, "max")
+    return (
+        "#!/system/emulator/sh\n"
+        "program=$1 name=$2; shift 2\n"
+        f'exec /system/emulator/qemu-{arch} -cpu {cpu} -r {shown.kernel} -0 "$name" "$program" "$@"\n'
+    )
+
+
+def _configuration(shown: Emulation) -> dict[str, str]:
+    parameters = "".join(f"{key} = {value}\n" for key, value in sorted(shown.parameters.items()))
+    uname = [shown.host_name, shown.kernel, shown.kernel_build, shown.machine]
+    return {
+        "system/etc/passwd": "root:x:0:0:::/bin/false\nshell:x:2000:2000:::/bin/false\n",
+        "system/etc/group": "root:x:0:\nshell:x:2000:\n",
+        "system/etc/hosts": "127.0.0.1 localhost\n",
+        "system/etc/param.txt": parameters,
+        "system/etc/uname.txt": "\n".join(uname) + "\n",
+    }
+
+
+def _proc_files(profile: Profile, shown: Emulation) -> dict[str, str]:
+    memory = shown.memory_kib
+    return {
+        "cpuinfo": _cpu_info(profile, shown),
+        "meminfo": "".join(
+            f"{name + ':':<16}{value:>8} kB\n"
+            for name, value in (
+                ("MemTotal", memory["total"]),
+                ("MemFree", memory["available"] * 3 // 4),
+                ("MemAvailable", memory["available"]),
+                ("Buffers", 8192),
+                ("Cached", memory["available"] // 4),
+                ("SwapCached", 0),
+                ("SwapTotal", memory["swap"]),
+                ("SwapFree", memory["swap"]),
+            )
+        ),
+        "version": f"Linux version {shown.kernel} (emulated board, programs run under qemu-user) {shown.kernel_build}\n",
+        "cmdline": shown.boot_line + "\n",
+    }
+
+
+def _cpu_info(profile: Profile, shown: Emulation) -> str:
+    info = shown.cpu_info
+    lines = []
+    for index in range(profile.cores):
+        lines += [
+            f"processor\t: {index}",
+            f"BogoMIPS\t: {info['bogomips']:.2f}",
+            f"Features\t: {' '.join(info['features'])}",
+            f"CPU implementer\t: {info['implementer']}",
+            f"CPU architecture: {info['architecture']}",
+            f"CPU variant\t: {info['variant']}",
+            f"CPU part\t: {info['part']}",
+            f"CPU revision\t: {info['revision']}",
+            "",
+        ]
+    return "\n".join([*lines, f"Hardware\t: {info['hardware']}", ""])
+
+
+def _sys_files(profile: Profile, shown: Emulation) -> dict[str, str]:
+    cpu = "sys/devices/system/cpu"
+    files = {f"{cpu}/{name}": f"0-{profile.cores - 1}\n" for name in ("online", "possible", "present")}
+    frequencies = shown.frequencies_khz
+    values = {
+        "affected_cpus": " ".join(str(index) for index in range(profile.cores)),
+        "cpuinfo_cur_freq": frequencies[-1],
+        "cpuinfo_max_freq": frequencies[-1],
+        "cpuinfo_min_freq": frequencies[0],
+        "scaling_available_frequencies": " ".join(str(value) for value in frequencies),
+        "scaling_available_governors": " ".join(shown.governors),
+        "scaling_cur_freq": frequencies[-1],
+        "scaling_driver": "cpufreq-dt",
+        "scaling_governor": shown.governor,
+        "scaling_max_freq": frequencies[-1],
+        "scaling_min_freq": frequencies[0],
+    }
+    files |= {f"{cpu}/cpufreq/policy0/{name}": f"{value}\n" for name, value in values.items()}
+    for index, (kind, temperature) in enumerate(shown.thermal_zones.items()):
+        zone = f"sys/class/thermal/thermal_zone{index}"
+        files |= {f"{zone}/type": f"{kind}\n", f"{zone}/temp": f"{temperature}\n"}
+    return files

@@ -1,0 +1,208 @@
+"""The room in which an emulated board lives: Linux namespaces of its own, or proot where those are forbidden.
+
+In namespaces the board has its own users, mounts, processes and host name; its root is a tmpfs, `/data` is the
+board's folder; ARM programs are started through a binfmt_misc of its own, so nothing of this machine changes.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import HostUnsupported
+from deploy.emulator import syscalls as sys
+from deploy.emulator.rootfs import DISK_FOLDERS, RootFiles, lay_out
+from deploy.emulator.tools import MARK, MARK_AT, Tools
+from toolchains.arch import ARCHES
+
+ROOT_BYTES = 512 * 1024 * 1024
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+NAMESPACES = sys.CLONE_NEWUSER | sys.CLONE_NEWNS | sys.CLONE_NEWPID | sys.CLONE_NEWUTS | sys.CLONE_NEWIPC
+_ELF_MACHINES = {"arm32": (1, 0x28), "arm64": (2, 0xB7), "x86_64": (2, 0x3E)}
+_PT_INTERP = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What the sandbox is built of. `mount_point` is an empty folder of this machine; `disk` becomes /data."""
+
+    mount_point: Path
+    disk: Path
+    disk_bytes: int | None
+    """Size of a disk in memory that takes the folder's place; None for the folder."""
+    files: RootFiles
+    tools: Tools
+    libraries: dict[str, Path]
+    """Board libraries by arch: a folder whose files are shown in /system/lib or /system/lib64."""
+    arches: tuple[str, ...]
+    host_name: str
+
+
+def leave_host() -> None:
+    """Puts this process (which must have one thread) into namespaces of its own; the next child is process 1 there.
+
+    Raises HostUnsupported saying what forbids it.
+    """
+    user, group = os.geteuid(), os.getegid()
+    try:
+        sys.unshare(NAMESPACES)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    except OSError as error:
+        raise HostUnsupported(f"User namespaces are forbidden here ({error}).", remedy=_who_forbids()) from error
+
+
+def build_room(room: Room) -> None:
+    """Mounts the board's root and moves into it; to be called by process 1 of the namespaces.
+
+    Raises HostUnsupported naming the step that the kernel refused.
+    """
+    root = room.mount_point
+    try:
+        sys.mount("none", "/", flags=sys.MS_REC | sys.MS_PRIVATE)
+        sys.mount("tmpfs", str(root), "tmpfs", sys.MS_NODEV | sys.MS_NOSUID, f"mode=755,size={ROOT_BYTES}")
+        for folder, mode in (("tmp", "1777"), ("sys", "755")):
+            (root / folder).mkdir()
+            sys.mount("tmpfs", str(root / folder), "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, f"mode={mode}")
+        lay_out(root, room.files, room.tools, room.libraries)
+        _mount_disk(root, room)
+        _mount_devices(root)
+        sys.mount("proc", str(root / "proc"), "proc", sys.MS_NOSUID | sys.MS_NODEV | sys.MS_NOEXEC)
+        _show_proc(root, room.files.proc)
+        _register_emulators(root, room)
+        sys.set_host_name(room.host_name)
+        _enter(root)
+    except OSError as error:
+        raise HostUnsupported(f"The kernel refused to build the emulated board: {error}.") from error
+
+
+def _who_forbids() -> str:
+    restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+    if restricted.exists() and restricted.read_text().strip() == "1":
+        return "Allow them with: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or install proot."
+    for name, wanted in (("kernel.unprivileged_userns_clone", "1"), ("user.max_user_namespaces", "15000")):
+        path = Path("/proc/sys") / name.replace(".", "/")
+        if path.exists() and path.read_text().strip() == "0":
+            return f"Allow them with: sudo sysctl {name}={wanted}, or install proot."
+    return "In a container start it with --security-opt seccomp=unconfined, or install proot (sudo apt install proot)."
+
+
+def _mount_devices(root: Path) -> None:
+    for name in DEVICES:
+        _bind_file(Path("/dev") / name, root / "dev" / name)
+    for name in ("shm", "pts"):
+        (root / "dev" / name).mkdir()
+    sys.mount("tmpfs", str(root / "dev/shm"), "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, "mode=1777")
+    sys.mount(
+        "devpts", str(root / "dev/pts"), "devpts", sys.MS_NOSUID | sys.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"
+    )
+    (root / "dev/ptmx").symlink_to("pts/ptmx")
+    (root / "dev/fd").symlink_to("/proc/self/fd")
+
+
+def _bind_file(source: Path, target: Path) -> None:
+    target.touch()
+    sys.mount(str(source), str(target), flags=sys.MS_BIND)
+
+
+def _locked_flags(path: Path) -> int:
+    """Mount flags that a user namespace inherits and may not drop."""
+    shown = os.statvfs(path).f_flag
+    table = {
+        os.ST_NOSUID: sys.MS_NOSUID,
+        os.ST_NODEV: sys.MS_NODEV,
+        os.ST_NOEXEC: sys.MS_NOEXEC,
+        os.ST_NOATIME: sys.MS_NOATIME,
+    }
+    return sum(flag for bit, flag in table.items() if shown & bit)
+
+
+def _show_proc(root: Path, names: Iterable[str]) -> None:
+    for name in names:
+        sys.mount(str(root / "system/emulator/proc" / name), str(root / "proc" / name), flags=sys.MS_BIND)
+
+
+def _register_emulators(root: Path, room: Room) -> None:
+    """Later entries are asked first, so the exceptions come after the emulators."""
+    registry = root / "proc/sys/fs/binfmt_misc"
+    sys.mount("binfmt_misc", str(registry), "binfmt_misc")
+    register = registry / "register"
+    for arch in room.tools.emulators:
+        bits, machine = _ELF_MACHINES[arch]
+        entry = _Magic(bits, machine)
+        register.write_bytes(entry.line(f"qemu-{arch}", f"/system/emulator/run-{arch}", "P"))
+    for arch in ("arm32", "arm64"):
+        bits, machine = _ELF_MACHINES[arch]
+        loader = ARCHES[arch].loader
+        if arch in room.arches and not (root / loader.lstrip("/")).exists():
+            # A dynamic program whose loader is missing: execve answers ENOENT, as the board's kernel does, because
+            # the interpreter named here does not exist either.
+            entry = _Magic(bits, machine)
+            entry.second_segment(_PT_INTERP)
+            register.write_bytes(entry.line(f"no-loader-{arch}", loader, ""))
+    if platform.machine() == "x86_64":
+        entry = _Magic(*_ELF_MACHINES["x86_64"])
+        entry.set(MARK_AT, b"\0")
+        (root / "system/emulator/no-program").write_text("")
+        (root / "system/emulator/no-program").chmod(0o755)
+        # An empty file cannot be executed: execve answers ENOEXEC, as for any program of another CPU.
+        register.write_bytes(entry.line("foreign", "/system/emulator/no-program", ""))
+        assert MARK != 0
+
+
+class _Magic:
+    """Bytes of a file's start by which binfmt_misc knows it; it looks at the first 128 bytes only."""
+
+    def __init__(self, bits: int, machine: int) -> None:
+        self._bits = bits
+        self._magic = bytearray(b"\x7fELF" + bytes([bits, 1, 1]))
+        self._mask = bytearray(b"\xff" * 7)
+        # ET_EXEC and ET_DYN differ in the lowest bit of e_type: 2 and 3.
+        self.set(16, b"\x02\x00", b"\xfe\xff")
+        self.set(18, machine.to_bytes(2, "little"))
+
+    def set(self, at: int, value: bytes, mask: bytes = b"") -> None:
+        end = at + len(value)
+        self._magic.extend(bytes(max(0, end - len(self._magic))))
+        self._mask.extend(bytes(max(0, end - len(self._mask))))
+        self._magic[at:end] = value
+        self._mask[at:end] = mask or b"\xff" * len(value)
+
+    def second_segment(self, kind: int) -> None:
+        """Linkers put PT_PHDR first and PT_INTERP second into dynamic programs."""
+        at = 64 + 56 if self._bits == 2 else 52 + 32
+        self.set(at, kind.to_bytes(4, "little"))
+
+    def line(self, name: str, interpreter: str, flags: str) -> bytes:
+        magic, mask = ("".join(f"\\x{byte:02x}" for byte in part) for part in (self._magic, self._mask))
+        return f":{name}:M::{magic}:{mask}:{interpreter}:{flags}".encode()
+
+
+def _mount_disk(root: Path, room: Room) -> None:
+    target = str(root / "data")
+    if room.disk_bytes is not None:
+        sys.mount("tmpfs", target, "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, f"mode=771,size={room.disk_bytes}")
+    else:
+        locked = _locked_flags(room.disk)
+        if locked & sys.MS_NOEXEC:
+            raise HostUnsupported(
+                f"{room.disk} lies on a file system that forbids programs (mount option noexec).",
+                remedy="Move the boards with OHFORGE_EMULATOR_HOME to a file system that allows them.",
+            )
+        sys.mount(str(room.disk), target, flags=sys.MS_BIND)
+        sys.mount("none", target, flags=sys.MS_BIND | sys.MS_REMOUNT | sys.MS_NOSUID | sys.MS_NODEV | locked)
+    for folder in DISK_FOLDERS:
+        (root / "data" / folder).mkdir(parents=True, exist_ok=True)
+
+
+def _enter(root: Path) -> None:
+    os.chdir(root)
+    old = root / "mnt"
+    sys.pivot_root(str(root), str(old))
+    os.chdir("/")
+    sys.unmount("/mnt", sys.MNT_DETACH)
+    sys.mount("none", "/", flags=sys.MS_REMOUNT | sys.MS_BIND | sys.MS_RDONLY | sys.MS_NOSUID | sys.MS_NODEV)

@@ -90,10 +90,7 @@ class Table:
         """The string in `slot`, made safe to print; empty when there is none."""
         at, count = self._vector(slot, 1)
         raw = self.buffer.data[at : at + min(count, TEXT_LIMIT)]
-        text = raw.decode("utf-8", "replace")
-        return (
-            text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-        )
+        return printable(raw.decode("utf-8", "replace"))
 
     def numbers(self, slot: int, code: str) -> tuple[int, ...]:
         """The vector of numbers in `slot`; empty when there is none."""
@@ -133,3 +130,8 @@ class Table:
         count = self.buffer.u32(start, f"the length of field {slot} of {self.what}")
         self.buffer.require(start + 4, count * item_size, f"field {slot} of {self.what}")
         return start + 4, count
+
+
+def printable(text: str) -> str:
+    """`text` without control characters, so that a file's name cannot steer the terminal that shows it."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from core.errors import InvalidData
 
+OLD_SCHEMA_OPERATORS = 200
+"""Operators of the schema of OpenHarmony 3.2."""
 OPERATORS_FILE = Path(__file__).with_name("ms_operators.yaml")
 
 
@@ -19,6 +21,11 @@ class Operator:
     number: int
     name: str
     reference: bool
+
+    @property
+    def newer(self) -> bool:
+        """True when the runtime of OpenHarmony 3.2 cannot know it."""
+        return self.number > OLD_SCHEMA_OPERATORS
 
 
 @cache

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
+import json
 import re
 import tempfile
 import time
@@ -32,9 +34,10 @@ from core.errors import (
     TransferError,
     UsageError,
 )
+from core.files import write_json
 from core.process import OnOutput, Result
 from core.session import Session
-from deploy.board import Profile, ShellResult
+from deploy.board import Board, Profile, ShellResult
 from deploy.hdc_errors import Fault, find_fault, make_error, what_hdc_said, without_log_lines
 from deploy.hdc_paths import check_key, check_local_file, check_remote_path, harmless_source, harmless_target
 from deploy.script import (
@@ -278,6 +281,32 @@ class HdcBoard:
                 f"Board {self._serial}, {what}: {finished[1]} bytes in {finished[2]} file(s) were reported, "
                 f"not {arrived} in one."
             )
+
+
+def describe_link(session: Session, board: Board) -> dict[str, str]:
+    """How a board is reached, for records: the program and its version."""
+    if not isinstance(board, HdcBoard):
+        return {"kind": "other", "program": type(board).__name__, "version": ""}
+    hdc = board.hdc
+    if hdc.emulated:
+        return {"kind": "stand-in", "program": hdc.title, "version": importlib.metadata.version("ohforge")}
+    return {"kind": "hdc", "program": hdc.argv[0], "version": read_version(session, hdc)}
+
+
+def read_version(session: Session, hdc: Hdc) -> str:
+    """What ``hdc -v`` says, remembered for as long as the program is the same file: one process less for every run."""
+    state = Path(hdc.argv[0]).stat()
+    key = f"{hdc.argv[0]} {state.st_size} {state.st_mtime_ns}"
+    notes = session.settings.cache / "hdc-versions.json"
+    try:
+        known = dict(json.loads(notes.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        known = {}
+    if key not in known:
+        said = hdc.call(session, ("-v",), deadline=Deadline.after(STOP_SECONDS, "the version of hdc"))
+        known[key] = said.text.strip().removeprefix("Ver: ")
+        write_json(notes, known)
+    return str(known[key])
 
 
 class _Refused(Exception):

@@ -1,0 +1,354 @@
+"""From a name to a run: which board, which arch, built when it is not, sent, run, recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from core.console import Console, Verbosity
+from core.deadline import Deadline
+from core.errors import MissingLibrary, UsageError, WrongArch
+from core.files import write_json
+from core.process import OnOutput
+from core.session import Session
+from deploy.board import Board, ShellResult
+from deploy.choose import UNKNOWN_BOARD, choose_board
+from deploy.hdc_paths import check_local_file
+from deploy.inspect import Question, survey_board
+from deploy.preflight import Binary, binary_of_elf, binary_of_product
+from deploy.run import RunOutcome, RunRequest, execute
+from deploy.transfer import FileToPlace
+from toolchains.arch import ARCHES, Arch, find_arch
+from toolchains.tuning import GENERIC, TUNING_FILE, read_tunings
+
+if TYPE_CHECKING:
+    from native.artifact import Artifact, Product
+    from native.recipe import Recipe
+    from native.runspec import RunSpec
+
+LIBRARIES = "lib"
+"""Folder, in the run's folder, of the shared libraries that travel with a program."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchRequest:
+    """What a user asked for. Empty text, 0 and None mean "not said"."""
+
+    model: str = ""
+    """Path of a model file, or a name of `native/models.yaml`."""
+    program: str = ""
+    """Path of a program for the board, or a recipe (``llama``) or one of its products (``llama/llama-bench``)."""
+    arguments: tuple[str, ...] = ()
+    """For a program: its arguments. For a model: further arguments of the recipe's program."""
+    arch: str = ""
+    cpu: str = ""
+    toolchain: str = ""
+    sdk: str = ""
+    static: bool | None = None
+    jobs: int = 0
+    board: str = ""
+    prompt: str = ""
+    tokens: int = 0
+    threads: int = 0
+    parameters: Mapping[str, str | int | float] = field(default_factory=dict)
+    """Further parameters of the recipe's ``run`` section."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    """Further local files that shall lie in the program's working directory."""
+    outputs: tuple[str, ...] = ()
+    timeout: float = 0.0
+    """Seconds for the program; 0: the setting ``ohforge.timeouts.run``."""
+
+
+def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
+    """Runs a model on a board with the program that takes its kind of file. Raises what the steps raise."""
+    from native.models import find_model
+    from native.recipe import recipe_for_model
+
+    board = choose_board(session, request.board)
+    model = find_model(session, request.model)
+    recipe = recipe_for_model(model.kind)
+    spec = recipe.run_for(model.kind)
+    parameters = _parameters(spec, request)
+    model_name = _name_on_board(model.path)
+    arguments = (*spec.command(model_name, parameters), *request.arguments)
+    artifact = _build(session, board, request, recipe.name, (spec.product,))
+    product = artifact.product(spec.product)
+    files = (*files_of(artifact, product), FileToPlace(local=model.path, name=model_name, sha256=model.sha256))
+    return _execute(
+        session,
+        board,
+        RunRequest(
+            program=recipe.name,
+            engine=f"{recipe.name} {recipe.version}",
+            executable=product.name,
+            arguments=arguments,
+            files=(*files, *_further_files(request)),
+            binaries=binaries_of(artifact, product),
+            environment={**spec.environment, **request.environment},
+            outputs=request.outputs,
+            library_folder=LIBRARIES if artifact.runtime_libraries else None,
+            artifact=artifact,
+            model=model,
+            spec=spec,
+            timeout=request.timeout or session.settings.timeouts.run,
+        ),
+    )
+
+
+def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
+    """Runs a program on a board: a local file, or a product of a recipe. Its status is handed on, whatever it is."""
+    path = Path(request.program).expanduser()
+    if path.is_file() or "." in path.name or request.program.startswith(("/", "~")):
+        return _run_file(session, request, path)
+    return _run_product(session, request)
+
+
+def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcome:
+    """A file of the user's: an ELF program, or a script with a ``#!`` line."""
+    from native.elf import inspect_elf
+
+    check_local_file(path)
+    elf = inspect_elf(path)
+    if elf is None and path.read_bytes()[:2] != b"#!":
+        raise UsageError(
+            f"{path} is neither an ELF program nor a script that begins with #!.",
+            remedy="Name a program for the board; a model file is run with `invoke board.run MODEL`.",
+        )
+    board = choose_board(session, request.board)
+    name = _name_on_board(path)
+    libraries = [file for file in _further_files(request) if ".so" in file.name]
+    return _execute(
+        session,
+        board,
+        RunRequest(
+            program=path.stem or path.name,
+            engine=path.name,
+            executable=name,
+            arguments=request.arguments,
+            files=(FileToPlace(local=path, name=name, executable=True), *_further_files(request)),
+            binaries=(binary_of_elf(path.name, elf), *_binaries_of_files(libraries)) if elf is not None else (),
+            environment=request.environment,
+            outputs=request.outputs,
+            library_folder="" if libraries else None,
+            timeout=request.timeout or session.settings.timeouts.run,
+            pass_status=True,
+        ),
+    )
+
+
+def _run_product(session: Session, request: LaunchRequest) -> RunOutcome:
+    recipe, name = find_product(request.program)
+    board = choose_board(session, request.board)
+    artifact = _build(session, board, request, recipe.name, (name,))
+    product = artifact.product(name)
+    return _execute(
+        session,
+        board,
+        RunRequest(
+            program=name,
+            engine=f"{recipe.name} {recipe.version}",
+            executable=product.name,
+            arguments=request.arguments,
+            files=(*files_of(artifact, product), *_further_files(request)),
+            binaries=binaries_of(artifact, product),
+            environment=request.environment,
+            outputs=request.outputs,
+            library_folder=LIBRARIES if artifact.runtime_libraries else None,
+            artifact=artifact,
+            timeout=request.timeout or session.settings.timeouts.run,
+            pass_status=True,
+        ),
+    )
+
+
+def find_product(text: str) -> tuple[Recipe, str]:
+    """The recipe and product that ``recipe/product``, ``product`` or ``recipe`` (its only program) means.
+
+    Raises UnknownName with the nearest.
+    """
+    from core.errors import unknown_name
+    from native.recipe import list_recipes, load_recipe
+
+    first, _, second = text.partition("/")
+    if second:
+        recipe = load_recipe(first)
+        return recipe, recipe.product(second).name
+    programs: dict[str, Recipe] = {}
+    for recipe in map(load_recipe, list_recipes()):
+        own = [product.name for product in recipe.products if product.kind == "program"]
+        programs |= dict.fromkeys(own, recipe)
+        if recipe.name == text and len(own) == 1:
+            return recipe, own[0]
+    if text not in programs:
+        raise unknown_name("file or program", text, programs)
+    return programs[text], text
+
+
+def run_shell(
+    session: Session,
+    board: Board,
+    command: str,
+    *,
+    folder: str = "",
+    timeout: float = 0.0,
+    on_output: OnOutput | None = None,
+) -> ShellResult:
+    """Runs a command line of the board's shell; `timeout` in seconds, 0 for the setting ``ohforge.timeouts.command``."""
+    seconds = timeout or session.settings.timeouts.command
+    return board.shell(
+        command,
+        deadline=Deadline.after(seconds, f"the command on board {board.serial}"),
+        folder=folder,
+        on_output=on_output,
+    )
+
+
+# what is run ---------------------------------------------------------------------------------------
+
+
+def files_of(artifact: Artifact, product: Product) -> tuple[FileToPlace, ...]:
+    """A product and the libraries that must travel with it, as they lie in a run's folder."""
+    libraries = [artifact.folder / path for path in artifact.runtime_libraries]
+    return (
+        FileToPlace(local=artifact.path_of(product), name=product.name, executable=True, sha256=product.sha256),
+        *(FileToPlace(local=path, name=f"{LIBRARIES}/{path.name}") for path in libraries),
+    )
+
+
+def binaries_of(artifact: Artifact, product: Product) -> tuple[Binary, ...]:
+    """What must fit the board: the product and the libraries that travel with it."""
+    libraries = [FileToPlace(local=artifact.folder / path, name=path) for path in artifact.runtime_libraries]
+    return (binary_of_product(product), *_binaries_of_files(libraries))
+
+
+def _binaries_of_files(files: list[FileToPlace]) -> list[Binary]:
+    from native.elf import inspect_elf
+
+    found = [(PurePosixPath(file.name).name, inspect_elf(file.local)) for file in files]
+    return [binary_of_elf(name, elf) for name, elf in found if elf is not None]
+
+
+def _parameters(spec: RunSpec, request: LaunchRequest) -> dict[str, str | int | float]:
+    """The parameters that the user gave. Raises UnknownName when the program takes none of that name."""
+    given: dict[str, str | int | float] = dict(request.parameters)
+    for name, value in (("prompt", request.prompt), ("tokens", request.tokens), ("threads", request.threads)):
+        if value:
+            given[name] = value
+    return given
+
+
+def _further_files(request: LaunchRequest) -> tuple[FileToPlace, ...]:
+    paths = [Path(name).expanduser() for name in request.files]
+    return tuple(FileToPlace(local=path, name=path.name, executable=os.access(path, os.X_OK)) for path in paths)
+
+
+def _name_on_board(path: Path) -> str:
+    """The file's own name; a leading dash would make it an option."""
+    return path.name.lstrip("-") or "file"
+
+
+# for which arch ------------------------------------------------------------------------------------
+
+
+def _build(session: Session, board: Board, request: LaunchRequest, recipe: str, products: tuple[str, ...]) -> Artifact:
+    from native.build import BuildRequest, ensure_built
+
+    arch = choose_arch(session, board, request)
+    return ensure_built(
+        session,
+        BuildRequest(
+            target=recipe,
+            arch=arch.name,
+            toolchain=request.toolchain,
+            sdk=request.sdk,
+            cpu=choose_cpu(session, board, arch, request.cpu),
+            static=request.static,
+            jobs=request.jobs,
+            products=products,
+        ),
+    ).artifact
+
+
+def choose_arch(session: Session, board: Board, request: LaunchRequest) -> Arch:
+    """The arch to build for: the one asked for, else the best that the board runs; says which, and why.
+
+    A 64-bit ARM kernel under a 32-bit system runs static arm64 programs, which may use dot products; a dynamic
+    program needs the loader of the system's own arch. Raises WrongArch when the board does not run what was asked for.
+    """
+    runs, static_only = known_arches(session, board)
+    if request.arch:
+        arch = find_arch(request.arch)
+        if arch.name not in runs:
+            raise WrongArch(
+                f"Board {board.serial} runs {' and '.join(runs) or 'none of the known arches'}, not {arch.name}.",
+                remedy=f"Use --arch {runs[0]}." if runs else None,
+            )
+        return arch
+    if not runs:
+        raise WrongArch(f"Board {board.serial} runs none of the arches that ohforge builds for ({', '.join(ARCHES)}).")
+    dynamic = [name for name in runs if name not in static_only]
+    if "arm64" in runs and ("arm64" in dynamic or _links_statically(session, request)):
+        name, why = "arm64", "the board's kernel is 64-bit" + ("" if "arm64" in dynamic else " and the program static")
+    else:
+        name = (dynamic or list(runs))[0]
+        why = "what the board's system is built for"
+    session.console.chosen("arch", name, why)
+    return ARCHES[name]
+
+
+def choose_cpu(session: Session, board: Board, arch: Arch, asked: str) -> str:
+    """The CPU tuning: the one asked for, else the one of the board's profile when the arch has it."""
+    if asked:
+        return asked
+    tuning = board.profile.cpu
+    if tuning == GENERIC or arch.name not in read_tunings(TUNING_FILE).get(tuning, {}):
+        return ""
+    session.console.chosen("CPU tuning", tuning, f"profile {board.profile.name}")
+    return tuning
+
+
+def _links_statically(session: Session, request: LaunchRequest) -> bool:
+    """Whether the toolchain that will be used links statically when it is not told to do otherwise."""
+    if request.static is not None:
+        return request.static
+    from toolchains.toolchain import choose_toolchain
+
+    # The build will choose again and say so; here nothing is to be said twice.
+    silent = dataclasses.replace(session, console=Console(json_mode=True, verbosity=Verbosity.QUIET))
+    return choose_toolchain(silent, arch=ARCHES["arm64"], name=request.toolchain, sdk=request.sdk).static
+
+
+def known_arches(session: Session, board: Board) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Arches that the board runs, and those of them of which only static programs run.
+
+    From its profile; a board without one is asked once, and the answer is kept (`execute` finds out when it is wrong).
+    """
+    profile = board.profile
+    if profile.name != UNKNOWN_BOARD or board.emulated:
+        return profile.arches, profile.static_only
+    note = _note_of(session, board)
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        known = json.loads(note.read_text(encoding="utf-8"))
+        return tuple(known["arches"]), tuple(known["static_only"])
+    survey = survey_board(session, board, Question(facts=False))
+    write_json(note, {"arches": survey.arches, "static_only": survey.static_only})
+    return survey.arches, survey.static_only
+
+
+def _note_of(session: Session, board: Board) -> Path:
+    return session.settings.cache / "boards" / f"{board.serial.replace('/', '_').replace(':', '_')}.json"
+
+
+def _execute(session: Session, board: Board, run: RunRequest) -> RunOutcome:
+    try:
+        return execute(session, board, run)
+    except (WrongArch, MissingLibrary):
+        _note_of(session, board).unlink(missing_ok=True)
+        raise

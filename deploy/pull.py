@@ -1,0 +1,115 @@
+"""Files from a board, each compared with the board's own hash of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from core.deadline import Deadline
+from core.errors import ContentDiffers, RemoteFileMissing, TransferError
+from core.files import sha256_file
+from core.session import Session
+from deploy.board import Board
+from deploy.hdc_paths import check_remote_path
+from deploy.render import render_script
+from deploy.script import quote
+from deploy.store import HASH_BYTES_PER_SECOND, md5_file
+from deploy.transfer import check_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class PulledFile:
+    """A file that came from the board, verified."""
+
+    remote: str
+    local: Path
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteFile:
+    """A file on the board as the board describes it; `tool` made `hash`."""
+
+    path: str
+    size: int
+    tool: str
+    hash: str
+
+
+def pull_files(session: Session, board: Board, remotes: Sequence[str], target: Path) -> list[PulledFile]:
+    """Copies files and folders of the board: into `target` when that is a folder or several are named, else as `target`.
+
+    A local file is either the old one or the whole new one. Raises RemoteFileMissing, ContentDiffers, UnsafePath, …
+    """
+    into = target.is_dir() or len(remotes) > 1
+    pulled: list[PulledFile] = []
+    for remote in remotes:
+        check_remote_path(remote)
+        path = PurePosixPath(remote)
+
+        def place(name: str, top: str = path.name) -> Path:
+            return target / name if into else Path(f"{target}{name.removeprefix(top)}")
+
+        pulled += fetch_files(session, board, [quote(path.name)], folder=str(path.parent), place=place)
+    return pulled
+
+
+def fetch_files(
+    session: Session, board: Board, patterns: Sequence[str], *, folder: str, place: Callable[[str], Path]
+) -> list[PulledFile]:
+    """Copies what `patterns` (words of the shell) name in `folder`; `place` says where a name below it belongs here."""
+    deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
+    found = list_remote(board, patterns, folder=folder, deadline=deadline)
+    for file in found:
+        check_name(file.path)
+        check_remote_path(f"{folder}/{file.path}")
+    pulled = []
+    with session.console.progress(f"receiving from {board.serial}", sum(file.size for file in found)) as progress:
+        for file in found:
+            progress.say(PurePosixPath(file.path).name)
+            pulled.append(_fetch_one(board, file, f"{folder}/{file.path}", place(file.path), deadline))
+            progress.advance(file.size)
+    return pulled
+
+
+def as_pattern(text: str) -> str:
+    """`text` as a pattern of the shell: ``*``, ``?`` and ``[…]`` keep their meaning, all else is quoted."""
+    return "".join(
+        part if part[0] in "*?[" else quote(part) for part in re.findall(r"[*?]|\[[^]/]+\]|[^*?[]+|\[", text)
+    )
+
+
+def list_remote(board: Board, patterns: Sequence[str], *, folder: str, deadline: Deadline) -> list[RemoteFile]:
+    """The plain files in `folder` that `patterns` name, with their hashes; a folder stands for all below it.
+
+    Raises RemoteFileMissing naming the patterns that fit nothing.
+    """
+    result = board.shell(render_script("list_files", folder=folder, patterns=patterns), deadline=deadline)
+    if result.exit_code == 2:
+        raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")
+    if result.exit_code != 0 or result.truncated:
+        raise TransferError(f"Board {board.serial} cannot list and hash its files. It said: {result.text[-300:]!r}")
+    rows = [line.split(" ", 3) for line in result.text.splitlines() if line.count(" ") >= 3]
+    if missing := [row[3] for row in rows if row[0] == "missing"]:
+        raise RemoteFileMissing(f"Board {board.serial} has no {', '.join(missing)} in {folder}.")
+    return [RemoteFile(path=path, size=int(size), tool=tool, hash=digest) for tool, digest, size, path in rows]
+
+
+def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline) -> PulledFile:
+    local.parent.mkdir(parents=True, exist_ok=True)
+    part = local.with_name(f".{local.name}.part")
+    waiting = deadline.within(120 + file.size / HASH_BYTES_PER_SECOND * 10, f"{remote} from board {board.serial}")
+    try:
+        for _ in range(2):
+            board.receive(remote, part, deadline=waiting)
+            digest = sha256_file(part)
+            same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
+            if same and part.stat().st_size == file.size:
+                part.replace(local)
+                return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
+        raise ContentDiffers(f"{remote} of board {board.serial} arrived with another content, twice.")
+    finally:
+        part.unlink(missing_ok=True)

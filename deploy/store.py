@@ -1,0 +1,131 @@
+"""The content store on a board: ``<device dir>/ohforge/store/<sha256>``, each file once, under the name of its content.
+
+A file becomes part of the store when its size and hash were verified on the board. Beside it stands a note
+``<sha256>.ok`` with its size, inode and time of last change at that moment, and as long as the three are the same
+it is not hashed again: every way of writing to a file changes the time (also through a hard link, by a program that
+ran in a run folder), a file that was replaced has another inode, and what cuts the power in between loses the note,
+which is written last. Without a note, or with one that does not fit, the content is hashed again before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.deadline import Deadline
+from core.errors import BoardError, PermissionOnBoard
+from core.files import CHUNK
+from deploy.board import Board, Profile
+from deploy.inspect import IDENTITY, Survey, read_df
+from deploy.render import render_script
+
+HASH_BYTES_PER_SECOND = 10e6
+"""What the slowest board manages at least; toybox on a Cortex-A55 does about 45 MB/s."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """A file as the store knows it. `size` in bytes; `local` is where its content is on this computer."""
+
+    sha256: str
+    size: int
+    local: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What became of files that were to be taken into the store: names by outcome, and the bytes left on the board."""
+
+    good: frozenset[str]
+    short: frozenset[str]
+    """Those of which fewer bytes are there than there should be."""
+    differing: frozenset[str]
+    free_bytes: int | None
+
+
+def store_folder(profile: Profile) -> str:
+    return f"{profile.device_dir}/ohforge/store"
+
+
+def runs_folder(profile: Profile) -> str:
+    return f"{profile.device_dir}/ohforge/runs"
+
+
+def part_path(profile: Profile, name: str) -> str:
+    """Where a file lies on the board until it is verified. One name for each content, so that it can be resumed."""
+    return f"{store_folder(profile)}/{name}.part"
+
+
+def is_stored(survey: Survey, file: StoredFile) -> bool:
+    """Whether the file is on the board with the right content, as far as the note in the store proves it."""
+    return file.sha256 in survey.proven and survey.stored[file.sha256] == file.size
+
+
+def needs_proof(survey: Survey, file: StoredFile) -> bool:
+    """Whether the board has a file of that name and size whose content must be hashed before it is used."""
+    return not is_stored(survey, file) and survey.stored.get(file.sha256) == file.size
+
+
+def confirm_files(
+    board: Board, sent: Sequence[StoredFile], unproven: Sequence[StoredFile], *, tool: str, deadline: Deadline
+) -> Verdict:
+    """Has the board hash files that arrived (``.part``) and such as are there without proof; takes in those that are right.
+
+    The others are removed from the store. Raises PermissionOnBoard when the store cannot be written.
+    """
+    files = [(file, f"{file.sha256}.part") for file in sent] + [(file, file.sha256) for file in unproven]
+    script = render_script(
+        "confirm",
+        store=store_folder(board.profile),
+        identity=IDENTITY,
+        tool=tool,
+        files=[
+            {"name": file.sha256, "found_as": name, "size": file.size, "hash": local_hash(file, tool)}
+            for file, name in files
+        ],
+    )
+    total = sum(file.size for file, _ in files)
+    waiting = deadline.within(60 + total / HASH_BYTES_PER_SECOND, f"{tool} on board {board.serial}")
+    result = board.shell(script, deadline=waiting)
+    return _read_verdict(result.text, {file.sha256: file.size for file, _ in files}, board)
+
+
+def _read_verdict(text: str, sizes: dict[str, int], board: Board) -> Verdict:
+    outcome: dict[str, set[str]] = {"good": set(), "bad": set(), "stuck": set()}
+    sizes_there: dict[str, int] = {}
+    free: int | None = None
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[0] in outcome:
+            outcome[words[0]].add(words[1])
+            sizes_there[words[1]] = int(words[2])
+        elif words[:1] == ["free"]:
+            _, free = read_df(line)
+    if outcome["stuck"]:
+        raise PermissionOnBoard(f"Board {board.serial}: files cannot be renamed in {store_folder(board.profile)}.")
+    if set(sizes) != outcome["good"] | outcome["bad"]:
+        raise BoardError(f"Board {board.serial} did not say what became of the files. It said: {text[-300:]!r}")
+    short = {name for name in outcome["bad"] if sizes_there[name] < sizes[name]}
+    return Verdict(
+        good=frozenset(outcome["good"]),
+        short=frozenset(short),
+        differing=frozenset(outcome["bad"] - short),
+        free_bytes=free,
+    )
+
+
+def local_hash(file: StoredFile, tool: str) -> str:
+    """What `tool` of the board must say of the file."""
+    if tool == "sha256sum":
+        return file.sha256
+    return md5_file(file.local)
+
+
+def md5_file(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as content:
+        while chunk := content.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

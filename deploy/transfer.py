@@ -1,0 +1,309 @@
+"""Files to a board, so that done means verified there.
+
+Every file goes by way of the board's content store (`deploy.store`): what is there is not sent again, what is sent
+lies under a temporary name until size and hash are right, and is then hard-linked to where it is wanted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from core.console import Progress
+from core.deadline import Deadline
+from core.errors import (
+    ContentDiffers,
+    NoSpaceOnBoard,
+    OhforgeError,
+    PermissionOnBoard,
+    TransferError,
+    UsageError,
+)
+from core.files import human_bytes, sha256_file
+from core.locks import hold
+from core.session import Session
+from deploy.board import Board
+from deploy.hdc_paths import check_local_file, check_remote_path
+from deploy.inspect import Question, Survey, require_usable, survey_board
+from deploy.render import render_script
+from deploy.script import quote
+from deploy.store import (
+    HASH_BYTES_PER_SECOND,
+    StoredFile,
+    confirm_files,
+    is_stored,
+    needs_proof,
+    part_path,
+    store_folder,
+)
+
+SPARE_BYTES = 8 * 1000 * 1000
+"""What must stay free on a board after a transfer."""
+POLL_SECONDS = 2.0
+NAME_LIMIT = 255
+COPY_BYTES = 16 * 1024 * 1024
+"""Files up to this size are copied to where a user wants them: as links, two of the same content would change together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileToPlace:
+    """A local file and what it is called on the board, relative to the folder it goes to."""
+
+    local: Path
+    name: str
+    executable: bool = False
+    sha256: str = ""
+    """Empty: worked out from the content."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferSummary:
+    """What a transfer took. Sizes in bytes, each content counted once."""
+
+    bytes_sent: int
+    bytes_reused: int
+    files_sent: int
+    files_reused: int
+    seconds: float
+    hash_tool: str
+
+
+def place_files(session: Session, board: Board, files: Sequence[FileToPlace], folder: str) -> TransferSummary:
+    """Puts `files` into `folder` of the board, which is made when it is not there.
+
+    Raises UsageError, UnsafePath, NoSpaceOnBoard, PermissionOnBoard, ContentDiffers, TransferError, LostConnection.
+    """
+    stored = describe_files(files)
+    survey = survey_board(session, board, Question(stored=sorted({file.sha256 for file in stored}), facts=False))
+    summary = ensure_stored(session, board, stored, survey)
+    link_files(session, board, list(zip(stored, files, strict=True)), folder)
+    return summary
+
+
+def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: str) -> TransferSummary:
+    """Copies files and folders to `remote`: into it when it ends in a slash, is a folder or several are given, else as it.
+
+    Raises as `place_files`.
+    """
+    check_remote_path(remote)
+    into = remote.endswith("/") or len(locals_) > 1 or _is_folder(board, remote)
+    base, name = (
+        (remote.rstrip("/") or "/", "") if into else (str(PurePosixPath(remote).parent), PurePosixPath(remote).name)
+    )
+    files: list[FileToPlace] = []
+    folders: list[str] = []
+    for local in locals_:
+        top = name or local.absolute().name
+        if local.is_dir():
+            folders += [
+                f"{base}/{top}/{path.relative_to(local).as_posix()}"
+                for path in sorted(local.rglob("*"))
+                if path.is_dir()
+            ]
+            files += [_to_place(path, f"{top}/{path.relative_to(local).as_posix()}") for path in _files_below(local)]
+        else:
+            check_local_file(local)
+            files.append(_to_place(local, top))
+    if not files:
+        raise UsageError(
+            f"There are no files in {', '.join(map(str, locals_))}.", remedy="Name a folder with files in it."
+        )
+    stored = describe_files(files)
+    survey = survey_board(session, board, Question(stored=sorted({file.sha256 for file in stored}), facts=False))
+    summary = ensure_stored(session, board, stored, survey)
+    link_files(session, board, list(zip(stored, files, strict=True)), base, folders)
+    return summary
+
+
+def _is_folder(board: Board, remote: str) -> bool:
+    deadline = Deadline.after(30, f"the answer of board {board.serial}")
+    return board.shell(f"[ -d {quote(remote)} ]", deadline=deadline).exit_code == 0
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _to_place(local: Path, name: str) -> FileToPlace:
+    return FileToPlace(local=local, name=name, executable=os.access(local, os.X_OK))
+
+
+def describe_files(files: Sequence[FileToPlace]) -> list[StoredFile]:
+    """What the store must know of `files`. Raises UsageError for one that cannot be sent or has an impossible name."""
+    for file in files:
+        check_local_file(file.local)
+        check_name(file.name)
+    return [
+        StoredFile(sha256=file.sha256 or sha256_file(file.local), size=file.local.stat().st_size, local=file.local)
+        for file in files
+    ]
+
+
+def check_name(name: str) -> None:
+    """Raises UsageError unless `name` is a relative path that stays in its folder."""
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or any(len(part.encode()) > NAME_LIMIT for part in parts):
+        raise UsageError(f"{name!r} is no name for a file on the board.", remedy="Use a relative path without `..`.")
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        raise UsageError(f"The name {name!r} has a control character in it.", remedy="Rename the file.")
+
+
+def ensure_stored(session: Session, board: Board, files: Sequence[StoredFile], survey: Survey) -> TransferSummary:
+    """Brings what is missing into the board's store; `survey` has looked for all of `files`.
+
+    A file that arrives with another content is sent once more. Raises as `place_files`.
+    """
+    require_usable(board, survey)
+    started = time.monotonic()
+    wanted = {file.sha256: file for file in files}
+    unproven = [file for file in wanted.values() if needs_proof(survey, file)]
+    to_send = [file for file in wanted.values() if not is_stored(survey, file) and file not in unproven]
+    check_space(board, to_send, survey.free_bytes)
+    sent: dict[str, int] = {}
+    if to_send or unproven:
+        with _one_at_a_time(session, board):
+            sent = _send_and_confirm(session, board, to_send, unproven, survey.hash_tool)
+    return TransferSummary(
+        bytes_sent=sum(sent.values()),
+        bytes_reused=sum(file.size for file in wanted.values() if file.sha256 not in sent),
+        files_sent=len(sent),
+        files_reused=len(wanted) - len(sent),
+        seconds=time.monotonic() - started,
+        hash_tool=survey.hash_tool,
+    )
+
+
+def check_space(board: Board, files: Sequence[StoredFile], free_bytes: int | None) -> None:
+    """Raises NoSpaceOnBoard, before anything is sent, when `files` do not fit into `free_bytes` (None: not known)."""
+    needed = sum(file.size for file in files)
+    if files and free_bytes is not None and needed + SPARE_BYTES > free_bytes:
+        raise NoSpaceOnBoard(
+            f"Board {board.serial} has {human_bytes(free_bytes)} free in {board.profile.device_dir}, "
+            f"but {human_bytes(needed)} must be sent and {human_bytes(SPARE_BYTES)} kept free.",
+            needed_bytes=needed,
+            free_bytes=free_bytes,
+        )
+
+
+def link_files(
+    session: Session,
+    board: Board,
+    files: Sequence[tuple[StoredFile, FileToPlace]],
+    folder: str,
+    folders: Sequence[str] = (),
+) -> None:
+    """Puts stored files where they are wanted, by hard links, or by copies where links cannot be made."""
+    script = render_script(
+        "place_files",
+        store=store_folder(board.profile),
+        folders=[folder, *folders],
+        files=[
+            {
+                "stored": stored.sha256,
+                "path": f"{folder}/{file.name}",
+                "executable": file.executable,
+                "copy": stored.size <= COPY_BYTES,
+            }
+            for stored, file in files
+        ],
+    )
+    total = sum(stored.size for stored, _ in files)
+    deadline = Deadline.after(60 + total / HASH_BYTES_PER_SECOND, f"files to be put into {folder}")
+    result = board.shell(script, deadline=deadline)
+    if "No space left" in result.text:
+        raise NoSpaceOnBoard(f"Board {board.serial}: {result.text.strip()}.")
+    if result.exit_code != 0:
+        raise PermissionOnBoard(f"Board {board.serial}: {result.text.strip() or f'{folder} cannot be written'}.")
+
+
+@contextlib.contextmanager
+def _one_at_a_time(session: Session, board: Board) -> Iterator[None]:
+    """Two processes that send the same file at once would write into one another's."""
+    lock = session.settings.data / "locks" / f"{quote(board.serial).replace('/', '_')}.lock"
+    deadline = Deadline.after(session.settings.timeouts.lock, f"another transfer to board {board.serial}")
+    with hold(lock, deadline, on_wait=session.console.info):
+        yield
+
+
+def _send_and_confirm(
+    session: Session, board: Board, to_send: Sequence[StoredFile], unproven: Sequence[StoredFile], tool: str
+) -> dict[str, int]:
+    """Sends, has the board verify, and does it once more with what was not right; bytes sent by name."""
+    deadline = Deadline.after(session.settings.timeouts.transfer, f"the transfer to board {board.serial}")
+    sent: dict[str, int] = {}
+    for attempt in (1, 2):
+        _send_all(session, board, to_send, deadline)
+        for file in to_send:
+            sent[file.sha256] = sent.get(file.sha256, 0) + file.size
+        verdict = confirm_files(board, to_send, unproven, tool=tool, deadline=deadline)
+        wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
+        if not wrong:
+            return sent
+        if any(file.sha256 in verdict.short for file in wrong):
+            # Boards before 5.1 do not notice a full disk.
+            check_space(board, wrong, verdict.free_bytes)
+        if attempt == 1:
+            names = ", ".join(file.local.name for file in wrong)
+            session.console.warn(f"not what it should be on board {board.serial}: {names}; sending it again")
+        to_send, unproven = wrong, ()
+    raise ContentDiffers(
+        f"Board {board.serial}: {', '.join(file.local.name for file in wrong)} arrived with another content, twice "
+        f"(by {tool}). The wrong copy was removed."
+    )
+
+
+def _send_all(session: Session, board: Board, files: Sequence[StoredFile], deadline: Deadline) -> None:
+    total = sum(file.size for file in files)
+    if not files:
+        return
+    title = f"sending to {board.serial}"
+    session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
+    with session.console.progress(title, total) as progress:
+        done = 0
+        for file in files:
+            progress.say(file.local.name)
+            with _watched(board, file, done, progress):
+                _send_one(board, file, deadline)
+            done += file.size
+            progress.reach(done)
+
+
+def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:
+    remote = part_path(board.profile, file.sha256)
+    try:
+        board.send(file.local, remote, deadline=deadline)
+    except NoSpaceOnBoard:
+        with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
+            board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
+        raise
+    except TransferError:
+        board.send(file.local, remote, deadline=deadline)
+
+
+@contextlib.contextmanager
+def _watched(board: Board, file: StoredFile, before: int, progress: Progress) -> Iterator[None]:
+    """Shows how far a file is by asking the board for its size, since hdc does not tell; begins after some seconds."""
+    ended = threading.Event()
+    question = f"wc -c <{quote(part_path(board.profile, file.sha256))} 2>/dev/null"
+
+    def watch() -> None:
+        while not ended.wait(POLL_SECONDS):
+            try:
+                answer = board.shell(question, deadline=Deadline.after(10, "the size of a file")).text.strip()
+            except OhforgeError:
+                return  # The transfer itself tells what is wrong.
+            if answer.isdigit() and not ended.is_set():
+                progress.reach(before + min(int(answer), file.size))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

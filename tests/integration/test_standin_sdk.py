@@ -1,17 +1,23 @@
-"""The stand-in SDK compiles with its own toolchain file, as the SDK would, and what it compiles runs under qemu."""
+"""The stand-in SDK compiles with its own toolchain file, and what it compiles runs under qemu.
+
+The second half holds the stand-in to the weak points that published SDKs have: without them it would prove less.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from core.deadline import Deadline
 from core.process import RealRunner, Result
-from tests.support.standin_sdk import runtime_tree, standin_sdk
+from core.testing import FakeRunner
+from tests.support.standin_sdk import Release, make_release, runtime_tree, standin_sdk
 from toolchains.arch import ARCHES, Arch
 
 PROBE = Path(__file__).parent.parent / "data/standin_sdk"
@@ -93,3 +99,200 @@ def test_c_and_cxx_programs_build_with_the_sdks_own_file_and_run(
     if arch == "arm32":
         # 0x400 instead of 0x200 would mean that one object was compiled for another calling convention.
         assert "0x5000200" in readelf(sdk, "-h", tmp_path / "probe_cxx")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with one C program that a test may rewrite."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(one C)\nadd_executable(one one.c)\n"
+    )
+    (folder / "one.c").write_text("int main(void) { return 0; }\n")
+    return folder
+
+
+def add_line(project: Path, line: str) -> None:
+    with (project / "CMakeLists.txt").open("a") as file:
+        file.write(line)
+
+
+def cached(build: Path, name: str) -> str:
+    found = re.search(rf"^{name}:\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def compile_c(tree: Path, text: str, tmp_path: Path, *flags: str) -> Result:
+    source = tmp_path / "piece.c"
+    source.write_text(text)
+    sysroot = f"--sysroot={tree}/native/sysroot"
+    return run(
+        tree / "native/llvm/bin/clang", sysroot, "-D_GNU_SOURCE", *flags, "-c", source, "-o", tmp_path / "piece.o"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "counts"), [("5.0.0", [0, 0, 0]), ("6.1", [0, 0, 0]), ("7.0", [1, 2, 3])], ids=["5.0.0", "6.1", "7.0"]
+)
+def test_linker_flags_grow_with_each_configure_only_from_7_0_on(
+    shared_cache: Path, project: Path, tmp_path: Path, version: str, counts: list[int]
+) -> None:
+    tree, build = standin_sdk(shared_cache, version), tmp_path / "build"
+    found = []
+    for _ in range(3):
+        assert configure(tree, project, build).ok
+        found.append(cached(build, "CMAKE_EXE_LINKER_FLAGS").count("-lunwind"))
+    assert found == counts
+
+
+def test_arm32_is_soft_float_unless_more_is_asked_for(sdk: Path, tmp_path: Path) -> None:
+    neon = "#include <arm_neon.h>\nfloat32x4_t twice(float32x4_t v) { return vaddq_f32(v, v); }\n"
+    default = ["--target=arm-linux-ohos", "-march=armv7a"]
+    refused = compile_c(sdk, neon, tmp_path, *default)
+    assert "NEON intrinsics not available with the soft-float ABI" in refused.error_text
+    assert compile_c(sdk, neon, tmp_path, *default, "-mfloat-abi=softfp", "-mfpu=neon-vfpv4").ok
+
+
+def test_hard_float_in_the_link_shows_in_the_elf_flags_and_in_a_wrong_sine(
+    sdk: Path, shared_cache: Path, tmp_path: Path
+) -> None:
+    hard = ["-DCMAKE_C_FLAGS=-mfloat-abi=hard -mfpu=neon-vfpv4", "-DCMAKE_EXE_LINKER_FLAGS=-static"]
+    configured = configure(sdk, PROBE, tmp_path, "-DOHOS_ARCH=armeabi-v7a", "-DOHOS_STL=c++_static", *hard)
+    assert configured.ok, configured.last_lines(40)
+    built = run("cmake", "--build", tmp_path, "--target", "probe_c")
+    assert built.ok, built.last_lines(40)
+    assert "0x5000400" in readelf(sdk, "-h", tmp_path / "probe_c")
+    assert emulate(shared_cache, ARCHES["arm32"], tmp_path / "probe_c", "1").text != "0.841471\n"
+
+
+def test_external_toolchain_is_an_error_under_werror(sdk: Path, project: Path, tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    # The compiler check itself has no -Werror; the project's own objects have.
+    add_line(project, "target_compile_options(one PRIVATE -Werror)\n")
+    assert configure(sdk, project, build).ok
+    assert "argument unused during compilation: '--gcc-toolchain=" in run("cmake", "--build", build).text
+
+
+@pytest.mark.parametrize(("option", "fails"), [("OFF", True), ("ON", False)])
+def test_no_undefined_means_its_opposite(sdk: Path, project: Path, tmp_path: Path, option: str, fails: bool) -> None:
+    build = tmp_path / "build"
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(one C)\nadd_library(one SHARED one.c)\n"
+    )
+    (project / "one.c").write_text("int elsewhere(void);\nint here(void) { return elsewhere(); }\n")
+    assert configure(sdk, project, build, f"-DOHOS_NO_UNDEFINED={option}").ok
+    built = run("cmake", "--build", build)
+    assert ("undefined symbol: elsewhere" in built.text) is fails
+    assert built.ok is not fails
+
+
+def test_a_prefix_is_found_only_through_the_root_path(sdk: Path, project: Path, tmp_path: Path) -> None:
+    config = tmp_path / "prefix/lib/cmake/thing/thing-config.cmake"
+    config.parent.mkdir(parents=True)
+    config.write_text("set(thing_FOUND TRUE)\n")
+    add_line(project, 'find_package(thing)\nmessage(STATUS "thing: ${thing_FOUND}")\n')
+    prefix = tmp_path / "prefix"
+    hidden = configure(sdk, project, tmp_path / "a", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert "thing: 0" in hidden.text
+    assert "thing: 1" in configure(sdk, project, tmp_path / "b", f"-DCMAKE_FIND_ROOT_PATH={prefix}").text
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("-DOHOS_ARCH=aarch64", "unrecognized aarch64"), ("-DOHOS_STL=gnu", "Unsupported STL configuration: gnu.")],
+)
+def test_unknown_options_stop_the_configure(
+    sdk: Path, project: Path, tmp_path: Path, option: str, message: str
+) -> None:
+    configured = configure(sdk, project, tmp_path / "build", option)
+    assert not configured.ok
+    assert message in configured.error_text
+
+
+@pytest.mark.parametrize("value", ["20", "6.0.0(20)", "20.0.0"])
+def test_a_compatible_version_becomes_part_of_the_triple_from_6_1_on(
+    shared_cache: Path, project: Path, tmp_path: Path, value: str
+) -> None:
+    build = tmp_path / "build"
+    tree = standin_sdk(shared_cache, "6.1")
+    configured = configure(tree, project, build, f"-DOHOS_COMPATIBLE_SDK_VERSION={value}")
+    assert configured.ok, configured.last_lines(30)
+    built = run("cmake", "--build", build, "--verbose")
+    assert built.ok, built.last_lines(30)
+    assert "--target=aarch64-linux-ohos20.0.0" in built.text
+    assert "-ldeviceinfo_ndk.z" in built.text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "#include <pthread.h>\n#include <sched.h>\nint f(cpu_set_t *s) { return pthread_setaffinity_np(pthread_self(), 1, s); }",
+        "#include <spawn.h>\nint f(posix_spawn_file_actions_t *a) { return posix_spawn_file_actions_addchdir_np(a, 0); }",
+    ],
+)
+def test_functions_that_openharmony_lacks_are_not_declared(sdk: Path, tmp_path: Path, call: str) -> None:
+    result = compile_c(sdk, call, tmp_path, "--target=aarch64-linux-ohos")
+    assert "call to undeclared function" in result.error_text
+
+
+@pytest.mark.parametrize("arch", ["arm32", "arm64"])
+def test_cxx_names_carry_the_sdks_inline_namespace(sdk: Path, arch: str) -> None:
+    library = sdk / "native/llvm/lib" / ARCHES[arch].ohos_triple / "libc++_shared.so"
+    names = run(sdk / "native/llvm/bin/llvm-nm", "-D", "--defined-only", "-C", library).text
+    assert "std::__n1::basic_string<char" in names
+    assert "std::__1::" not in names
+    assert f"soname: [{library.name}]" in readelf(sdk, "-d", library)
+
+
+@pytest.mark.parametrize("arch", ["arm32", "arm64"])
+def test_a_program_logs_through_the_ndk_library(
+    sdk: Path, shared_cache: Path, project: Path, tmp_path: Path, arch: str
+) -> None:
+    target, build = ARCHES[arch], tmp_path / "build"
+    add_line(project, "target_link_libraries(one hilog_ndk.z)\n")
+    (project / "one.c").write_text(
+        '#define LOG_TAG "probe"\n#include <hilog/log.h>\n'
+        'int main(void) { OH_LOG_WARN(LOG_APP, "%{public}d of %{private}s", 3, "five"); return 0; }\n'
+    )
+    assert configure(sdk, project, build, f"-DOHOS_ARCH={target.ohos_arch}").ok
+    built = run("cmake", "--build", build)
+    assert built.ok, built.last_lines(30)
+    libraries = sdk / "native/sysroot/usr/lib" / target.ohos_triple
+    logged = emulate(shared_cache, target, "-E", f"LD_LIBRARY_PATH={libraries}", build / "one")
+    assert logged.error_text == "W A00000/probe: 3 of five\n"
+
+
+def test_hdc_tells_the_version_of_its_release(shared_cache: Path) -> None:
+    for version, said in (("5.0.0", "Ver: 3.1.0b\n"), ("7.0", "Ver: 3.2.0f\n")):
+        assert run(standin_sdk(shared_cache, version) / "toolchains/hdc", "-v").text == said
+
+
+def test_the_tree_works_wherever_it_is_unpacked(sdk: Path, project: Path, tmp_path: Path) -> None:
+    release = make_release(tmp_path / "packed", "5.0.0", tree=sdk)
+    unpacked = tmp_path / "else where"
+    unpack(release, unpacked)
+    configured = configure(unpacked, project, tmp_path / "build")
+    assert configured.ok, configured.last_lines(30)
+    built = run("cmake", "--build", tmp_path / "build")
+    assert built.ok, built.last_lines(30)
+
+
+def test_a_second_call_runs_no_program(sdk: Path, shared_cache: Path) -> None:
+    asked = FakeRunner(answers=[(("dpkg", "--print-architecture"), run("dpkg", "--print-architecture"))])
+    assert standin_sdk(shared_cache, "5.0.0", asked) == sdk
+    assert len(asked.calls) == 1
+
+
+def unpack(release: Release, target: Path) -> None:
+    """Unpacks a component with restored modes and links, which Python's zipfile loses."""
+    for zipped in (release.components["native"], release.components["toolchains"]):
+        with zipfile.ZipFile(zipped) as archive:
+            for entry in archive.infolist():
+                mode, path = entry.external_attr >> 16, target / entry.filename
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if stat.S_ISLNK(mode):
+                    path.symlink_to(archive.read(entry).decode())
+                else:
+                    path.write_bytes(archive.read(entry))
+                    path.chmod(mode)

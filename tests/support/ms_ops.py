@@ -389,8 +389,23 @@ def split(model: ModelWriter, x: int, sizes: Sequence[int], axis: int) -> list[i
         [x],
         {0: i64(len(sizes)), 1: i64s(sizes), 2: i64(axis)},
         output_count=len(sizes),
-        compute=lambda x: np.split(x, np.cumsum(sizes)[:-1], axis),
+        compute=lambda x: np.split(x, np.cumsum(sizes[:-1]), axis),
     )
+
+
+def doubled_shape(model: ModelWriter, x: int) -> int:
+    """The shape of x as numbers of the graph, the first dimension twice: Shape, then a product with a constant."""
+    rank = len(model.tensors[x].dims)
+    factors = model.add_constant(np.asarray([2] + [1] * (rank - 1), np.int32))
+    shape = shape_of(model, x)
+    return model.add_node(
+        BINARY["mul"], [shape, factors], {}, data_type=np.int32, compute=lambda shape, factors: shape * factors
+    )[0]
+
+
+def reshape_as(model: ModelWriter, x: int, shape: int) -> int:
+    """Reshape to a shape that the graph itself works out."""
+    return model.add_node(119, [x, shape], {}, compute=lambda x, shape: x.reshape([int(size) for size in shape]))[0]
 
 
 def shape_of(model: ModelWriter, x: int) -> int:

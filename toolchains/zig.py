@@ -1,0 +1,154 @@
+"""Host toolchain ``zig``: the clang, musl and libc++ of PyPI's ziglang, made to behave as a usual cross compiler."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import HostToolMissing, UsageError
+from core.files import sha256_json
+from core.session import Session
+from toolchains.arch import ARM32
+from toolchains.render import place_rendered, render
+from toolchains.toolchain import HostToolchain, ToolchainRequest
+from toolchains.tuning import GENERIC, Tuning, find_tuning
+
+PROGRAMS: Mapping[str, tuple[str, str]] = {
+    "zig-cc": ("zig-cc.jinja", "cc"),
+    "zig-c++": ("zig-cc.jinja", "c++"),
+    "zig-ar": ("zig-tool.jinja", "ar"),
+    "zig-ranlib": ("zig-tool.jinja", "ranlib"),
+}
+"""Program → its template and zig's sub-command."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zig:
+    """The installed ziglang package."""
+
+    program: Path
+    version: str
+    clang: str
+
+
+def find_zig() -> Zig:
+    """The ``zig`` binary of the installed ziglang package. Raises HostToolMissing.
+
+    The binary is called itself: ``python -m ziglang`` costs an interpreter for every file that is compiled.
+    """
+    import importlib.metadata
+    import importlib.util
+
+    spec = importlib.util.find_spec("ziglang")
+    program = Path(spec.origin).parent / "zig" if spec and spec.origin else None
+    if program is None or not program.is_file():
+        raise HostToolMissing(
+            "The host toolchain zig needs the Python package ziglang, which is not installed.",
+            remedy="Run `make setup`, or install ohforge again with pip.",
+        )
+    return Zig(program=program, version=importlib.metadata.version("ziglang"), clang=_clang_version(program.parent))
+
+
+def _clang_version(package: Path) -> str:
+    """The version of clang, which is that of the libc++ beside it (``_LIBCPP_VERSION 220108`` is 22.1.8)."""
+    found = re.search(
+        r"^#\s*define\s+_LIBCPP_VERSION\s+(\d{2})(\d{2})(\d{2})$",
+        (package / "lib/libcxx/include/__config").read_text(),
+        re.MULTILINE,
+    )
+    return ".".join(str(int(part)) for part in found.groups()) if found else "unknown"
+
+
+def prepare_zig(session: Session, request: ToolchainRequest) -> HostToolchain:
+    """Renders wrappers and toolchain file for `request`; fast when they are there already."""
+    if request.static is False:
+        raise UsageError(
+            "The toolchain zig links statically only: its musl is not the board's C library.",
+            remedy="Use --toolchain ohos for programs that share the board's libraries.",
+        )
+    if request.stl not in ("", "c++_static"):
+        raise UsageError(f"The toolchain zig has only --stl c++_static, not {request.stl!r}.")
+    zig = find_zig()
+    tuning = find_tuning(request.cpu, request.arch)
+    place = _Place(cache=str(session.settings.cache / "zig"), zig=str(zig.program))
+    files = _render_files(zig, tuning, request, place)
+    name = f"zig-{request.arch.name}-{tuning.name}"
+    folder = place_rendered(session.settings.cache / "toolchains", name, files, frozenset(PROGRAMS))
+    return HostToolchain(
+        name="zig",
+        arch=request.arch,
+        cpu=tuning.name,
+        static=True,
+        file=folder / "toolchain.cmake",
+        id=_identify(zig, tuning, request),
+        title=_describe(zig, tuning),
+        bin=folder,
+        cc=folder / "zig-cc",
+        cxx=folder / "zig-c++",
+        ar=folder / "zig-ar",
+        ranlib=folder / "zig-ranlib",
+        strip=(),
+        environment={"CCACHE_COMPILERCHECK": f"string:{_identify_compiler(zig, tuning)}"},
+        sdk=None,
+        stl="c++_static",
+        prefixes=request.prefixes,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    cache: str
+    zig: str
+
+
+NOWHERE = _Place(cache="<cache>", zig="<zig>")
+"""Stands for the paths in what the id is made of, so that two folders give the same one."""
+
+
+def _render_files(zig: Zig, tuning: Tuning, request: ToolchainRequest, place: _Place) -> dict[str, str]:
+    cmake = render(
+        "zig.cmake.jinja",
+        arch=tuning.arch,
+        version=zig.version,
+        cpu_name=tuning.name,
+        prefixes=request.prefixes,
+        pkg_config_libdir=":".join(f"{prefix}/lib/pkgconfig:{prefix}/share/pkgconfig" for prefix in request.prefixes),
+    )
+    return {"toolchain.cmake": cmake, **{name: _render_program(name, zig, tuning, place) for name in PROGRAMS}}
+
+
+def _render_program(name: str, zig: Zig, tuning: Tuning, place: _Place) -> str:
+    template, subcommand = PROGRAMS[name]
+    return render(
+        template,
+        program=name,
+        subcommand=subcommand,
+        arch=tuning.arch,
+        version=zig.version,
+        cpu=tuning.zig,
+        baseline=find_tuning(GENERIC, tuning.arch).zig,
+        clang_flags=tuning.clang,
+        zig=place.zig,
+        cache=place.cache,
+    )
+
+
+def _identify(zig: Zig, tuning: Tuning, request: ToolchainRequest) -> str:
+    return sha256_json({"zig": zig.version, "clang": zig.clang, "files": _render_files(zig, tuning, request, NOWHERE)})
+
+
+def _identify_compiler(zig: Zig, tuning: Tuning) -> str:
+    """What ccache must know of the compiler; the wrapper's own size and time say nothing of the zig behind it."""
+    programs = [_render_program(name, zig, tuning, NOWHERE) for name in ("zig-cc", "zig-c++")]
+    return sha256_json({"zig": zig.version, "clang": zig.clang, "programs": programs})
+
+
+def _describe(zig: Zig, tuning: Tuning) -> str:
+    parts = [f"ziglang {zig.version} (clang {zig.clang})", "static musl"]
+    if tuning.arch == ARM32:
+        parts.append("hard float")
+    if tuning.name != GENERIC:
+        parts.append(f"tuned for {tuning.name}")
+    return ", ".join(parts)

@@ -207,7 +207,7 @@ def link_files(
                 "stored": stored.sha256,
                 "path": f"{folder}/{file.name}",
                 "executable": file.executable,
-                "copy": stored.size <= COPY_BYTES,
+                "separate": stored.size <= COPY_BYTES,
             }
             for stored, file in files
         ],

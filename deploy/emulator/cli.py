@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from core.errors import OhforgeError
 from deploy.emulator.arguments import BadArgument, Call, read_call
-from deploy.emulator.state import NoServer, find_server
+from deploy.emulator.state import WAIT_SECONDS, NoServer, find_server
 
 
 def main(argv: list[str]) -> int:
@@ -22,6 +23,8 @@ def main(argv: list[str]) -> int:
     except BadArgument as error:
         os.write(error.stream, error.text.encode())
     except NoServer as error:
+        if error.wait:
+            time.sleep(WAIT_SECONDS)
         os.write(2, str(error).encode())
     except BrokenPipeError:
         pass
@@ -33,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 
 def _answer(call: Call) -> None:
-    from deploy.emulator.hdc import Client
+    from deploy.emulator.client import Client
 
     Client(call=call, server=find_server(call.server)).run()
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
+import re
 import select
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deploy.emulator.disk import EmulatedBoard
-from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ShellTask, Task
+from deploy.emulator.faults import FaultFile
+from deploy.emulator.injector import Injector, LinkCut, Restart
+from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ShellTask, Task, TerminalTask
+from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import (
     BANNER,
     Command,
@@ -28,8 +35,13 @@ from deploy.emulator.wire import (
 )
 from deploy.profiles import Emulation
 
+if TYPE_CHECKING:
+    from deploy.emulator.views import View
+
 IDLE_EXIT = 42
-"""Exit status by which hdcd tells init that nobody needs the board any more."""
+RESTART_EXIT = 43
+REBOOT_EXIT = 44
+"""Exit statuses by which hdcd tells init what is to happen next."""
 LONGEST_LIFE = 4 * 3600.0
 """Seconds without any command after which even a program that still runs does not keep the board up."""
 AUTH_OK = 4
@@ -37,14 +49,26 @@ AUTH_OK = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Daemon:
-    """The daemon of one board; `listening` are bound sockets."""
+    """The daemon of one board; `listening` are bound sockets, `view` is how the sandbox shows the board."""
 
     board: EmulatedBoard
     shown: Emulation
     listening: list[socket.socket]
+    folder: Path
+    """The board's folder under a name that is also valid inside the sandbox."""
+    view: View
+
+    @property
+    def words(self) -> Words:
+        return words_of(self.board.version)
+
+    @property
+    def faults(self) -> FaultFile:
+        return FaultFile(folder=self.folder)
 
     def serve(self, ready: Callable[[], None]) -> int:
         """Serves until the board has been idle for its time; returns IDLE_EXIT."""
+        (self.folder / "run/generation").write_text(f"{os.urandom(8).hex()}\n")
         threads: list[Session] = []
         ready()
         last = time.monotonic()
@@ -59,21 +83,21 @@ class Daemon:
             if threads:
                 last = time.monotonic()
             idle = time.monotonic() - last
-            if idle > self.board.idle_seconds and (idle > LONGEST_LIFE or not _programs()):
+            if idle > self.board.idle_seconds and (idle > LONGEST_LIFE or not self.view.programs()):
                 return IDLE_EXIT
 
-    def environment(self) -> dict[str, str]:
-        """What a command on the board finds in its environment."""
-        return {**self.shown.environment, "COLUMNS": "80"}
+    def popen(self, line: bytes, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
+        """Starts ``/bin/sh -c LINE`` on the board, in a session of its own. Raises OSError."""
+        environment = {**self.shown.environment, "COLUMNS": "80"}
+        return self.view.popen(line, stdin, stdout, environment)
 
+    def to_host(self, path: str) -> Path:
+        """Where a path of the board lies for this process."""
+        return self.view.to_host(path)
 
-def _programs() -> list[int]:
-    """Processes on the board besides init and this one."""
-    return [number for number in _processes() if number not in (1, os.getpid())]
-
-
-def _processes() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    def is_running_program(self, state: os.stat_result) -> bool:
+        """Whether a file is the program of a process on the board, which makes it "busy"."""
+        return self.view.is_running_program(state)
 
 
 class Session(threading.Thread):
@@ -89,15 +113,20 @@ class Session(threading.Thread):
     def run(self) -> None:
         try:
             self._greet()
+            self.board.view.set_read_only("read-only" in self.board.faults.active())
             while True:
                 channel, command, data = read_frame(self._link)
                 self._handle(channel, command, data)
-        except (LinkEnded, OSError):
+        except (LinkEnded, LinkCut, OSError):
             pass
         finally:
             for task in list(self._tasks.values()):
                 task.stop()
             self._link.close()
+
+    def injector(self) -> Injector:
+        """The faults that are on for the command that starts now."""
+        return Injector(self.board.faults, self._is_gone)
 
     def send(self, channel: int, command: int, *parts: bytes | memoryview) -> None:
         """Sends one frame whose data is given in parts. Raises OSError when the link is gone."""
@@ -115,10 +144,24 @@ class Session(threading.Thread):
         self._tasks.pop(channel, None)
         with contextlib.suppress(OSError):
             if fail:
-                self.echo(channel, Level.FAIL, fail)
+                self.echo(channel, Level.FAIL, _through_printf(fail))
             if say:
                 self.echo(channel, Level.PLAIN, say)
             self.send(channel, Command.CHANNEL_CLOSE, b"\x01")
+
+    def break_off(self, channel: int, fault: LinkCut | Restart) -> None:
+        """Sends the rest that the fault still lets through, then cuts the link or ends the daemon."""
+        with contextlib.suppress(OSError):
+            if fault.args and fault.args[0]:
+                self.send(channel, Command.ECHO_RAW, fault.args[0])
+            self._link.shutdown(socket.SHUT_RDWR)
+        if isinstance(fault, Restart):
+            os._exit(RESTART_EXIT)
+
+    def _is_gone(self) -> bool:
+        poll = select.poll()
+        poll.register(self._link, select.POLLRDHUP)
+        return any(event & (select.POLLRDHUP | select.POLLHUP | select.POLLNVAL) for _, event in poll.poll(0))
 
     def _greet(self) -> None:
         _, command, data = read_frame(self._link)
@@ -142,6 +185,8 @@ class Session(threading.Thread):
             pass
         elif command == Command.EXECUTE:
             self._start(channel, ShellTask(self, channel, data))
+        elif command == Command.SHELL_START:
+            self._start(channel, TerminalTask(self, channel))
         elif command == Command.WAKEUP:
             self._start(channel, FileReceiveTask(self, channel))
         elif command == Command.FILE_INIT:
@@ -159,13 +204,34 @@ class Session(threading.Thread):
         elif command == Command.RUNMODE and data.startswith(b"usb"):
             self.end(channel, fail="[E001000]For USB debugging, please set it on the device's Settings UI")
         elif command == Command.RUNMODE:
-            self.end(channel, say="Set device run mode successful." if b"close" not in data else "")
+            self.end(channel, say="" if b"close" in data else "Set device run mode successful.")
         elif command == Command.HILOG:
-            self._start(channel, ShellTask(self, channel, b"hilog -h" if data else b"hilog"))
+            self._start(channel, ShellTask(self, channel, b"hilog -h" if data.startswith(b"h") else b"hilog"))
+        elif command == Command.ROOTRUN:
+            self._change_user(channel)
+        elif command == Command.REBOOT:
+            os._exit(REBOOT_EXIT)
+        elif command == Command.EXECUTE_EX:
+            self._refuse_bundle(channel, data)
         elif command in (Command.FILE_DATA, Command.FILE_FINISH, Command.FILE_BEGIN, Command.FILE_CHECK):
             pass  # What was in flight when the transfer failed.
         else:
             self.end(channel, fail="Unknown command...")
+
+    def _change_user(self, channel: int) -> None:
+        if self.board.shown.parameters.get("const.debuggable") == "1":
+            os._exit(RESTART_EXIT)
+        self.end(channel, fail="Cannot set root run mode in undebuggable version.")
+
+    def _refuse_bundle(self, channel: int, data: bytes) -> None:
+        """The board has no applications. Records: tag (0 command, 1 bundle) and length as u32, then the bytes."""
+        at, bundle = 0, b""
+        while at + 8 <= len(data):
+            tag, length = int.from_bytes(data[at : at + 4], "little"), int.from_bytes(data[at + 4 : at + 8], "little")
+            if tag == 1:
+                bundle = data[at + 8 : at + 8 + length]
+            at += 8 + length
+        self.end(channel, fail=f"[E003001] Invalid bundle name: {os.fsdecode(bundle)}")
 
     def _start(self, channel: int, task: Task) -> None:
         self._tasks[channel] = task
@@ -182,20 +248,6 @@ class Session(threading.Thread):
             self.send(channel, Command.CHANNEL_CLOSE, bytes([count - 1]))
 
 
-def to_host(path: str) -> Path:
-    """In namespaces the daemon sees the board's own paths."""
-    return Path(path)
-
-
-def is_running_program(state: os.stat_result) -> bool:
-    """Whether a file is the program of a process, which makes it "busy"; qemu hides that from the kernel."""
-    for number in _processes():
-        folder = Path("/proc") / str(number)
-        with contextlib.suppress(OSError, IndexError):
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            emulated = words[0].startswith(b"/system/emulator/qemu-")
-            program = Path(os.fsdecode(words[7])) if emulated else folder / "exe"
-            found = program.stat()
-            if (found.st_dev, found.st_ino) == (state.st_dev, state.st_ino):
-                return True
-    return False
+def _through_printf(message: str) -> str:
+    """hdcd uses a message that holds a path as a printf format: what looks like a conversion comes back as memory."""
+    return re.sub(r"%[dixu]", lambda match: str(random.randrange(2**31)), message)  # noqa: S311

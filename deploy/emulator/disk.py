@@ -110,6 +110,14 @@ def is_running(board: EmulatedBoard) -> bool:
     return False
 
 
+def generation(board: EmulatedBoard) -> str:
+    """Changes whenever the board's daemon is started anew; empty before the first time."""
+    try:
+        return (board.run / "generation").read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
 def connect(board: EmulatedBoard) -> socket.socket:
     """A connection to the board's daemon, which is started when it does not run.
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
 
+from deploy.emulator.injector import OutOfSpace
 from deploy.emulator.lz4_block import decompress
+from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import BLOCK, PREFIX_BYTES, data_prefix, number, pack, parse_prefix, text, unpack
 
 REASONS = {
@@ -38,7 +40,7 @@ def reason(error: OSError) -> str:
 
 
 class TaskFailed(Exception):
-    """The transfer stops; the text is what stands behind ``[Fail]``."""
+    """The transfer stops; the text is what stands behind ``[Fail]``. The error that caused it is ``__cause__``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +146,9 @@ class Outgoing:
         self.source = source
         self._options = options
         self._destination = destination
-        self._file = source.path.open("rb", buffering=0)
-        self.state = os.fstat(self._file.fileno())
+        # os.open also opens a folder, which then cannot be read: that is how a link to a folder ends a transfer.
+        self._descriptor = os.open(source.path, os.O_RDONLY)
+        self.state = os.fstat(self._descriptor)
 
     def mode_message(self) -> bytes:
         return pack(self.state.st_mode, self.state.st_uid, self.state.st_gid, b"", b"")
@@ -175,7 +178,7 @@ class Outgoing:
         offset = 0
         while True:
             try:
-                payload = self._file.read(BLOCK)
+                payload = os.read(self._descriptor, BLOCK)
             except OSError as error:
                 stop = f"Transfer Stop at:{offset}/{self.state.st_size}(Bytes), Reason: {reason(error)}"
                 raise TaskFailed(stop) from error
@@ -191,7 +194,7 @@ class Outgoing:
         return data_prefix(offset, len(payload)), payload
 
     def close(self) -> None:
-        self._file.close()
+        os.close(self._descriptor)
 
 
 @dataclass
@@ -201,6 +204,11 @@ class Incoming:
     to_host: Callable[[str], Path] = Path
     """Where a path of this side lies on the machine (the board without namespaces is a folder)."""
     is_busy: Callable[[os.stat_result], bool] = lambda state: False
+    refuses: Callable[[], OSError | None] = lambda: None
+    """What the file system answers to every open, for faults."""
+    change: Callable[[bytes | memoryview, int], bytes | memoryview] = lambda payload, offset: payload
+    """Sees all data before it is written, for faults."""
+    words: Words = field(default_factory=words_of)
     base: str = ""
     """Folder to which a relative destination belongs."""
     files: int = 0
@@ -243,12 +251,10 @@ class Incoming:
         if compress:
             payload = decompress(bytes(payload), unpacked)
         try:
-            at = offset
-            view = memoryview(payload)
-            while view:
-                count = os.pwrite(self._descriptor, view, at)
-                at, view = at + count, view[count:]
+            self._write(self.change(payload, offset), offset)
         except OSError as error:
+            if isinstance(error, OutOfSpace):
+                self._write(error.kept, offset)
             self.close()
             stop = f"Transfer Stop at:{self._here}/{self._size}(Bytes), Reason: {reason(error)}"
             raise TaskFailed(stop) from error
@@ -258,6 +264,12 @@ class Incoming:
             return False
         self._complete()
         return True
+
+    def _write(self, payload: bytes | memoryview, at: int) -> None:
+        view = memoryview(payload)
+        while view:
+            count = os.pwrite(self._descriptor, view, at)
+            at, view = at + count, view[count:]
 
     def summary(self) -> str:
         """The line that tells of a finished transfer; the rate may be ``inf`` or ``nan`` as hdc's own."""
@@ -300,7 +312,7 @@ class Incoming:
             except FileExistsError:
                 continue
             except OSError as error:
-                text = f"[E005005] Error create directory: {reason(error)}, path:{_masked(path)}"
+                text = self.words.no_folder.format(reason=reason(error), masked=_masked(path), path=path)
                 raise TaskFailed(text) from error
 
     def _refuse_older(self, mtime_ns: int) -> None:
@@ -315,6 +327,8 @@ class Incoming:
     def _open(self) -> int:
         place = self.to_host(self._path)
         try:
+            if refusal := self.refuses():
+                raise refusal
             if place.is_file() and self.is_busy(place.stat()):
                 raise OSError(errno.ETXTBSY, "busy")
             return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -19,10 +19,11 @@ from typing import Any
 
 from core.errors import HostUnsupported, OhforgeError
 from deploy.emulator import sandbox, syscalls
-from deploy.emulator.daemon import IDLE_EXIT, Daemon
+from deploy.emulator.daemon import IDLE_EXIT, REBOOT_EXIT, Daemon
 from deploy.emulator.disk import EmulatedBoard, read_board, short_path
 from deploy.emulator.rootfs import describe_root
 from deploy.emulator.tools import find_tools
+from deploy.emulator.views import NamespaceView
 from deploy.profiles import load_emulation
 
 
@@ -66,7 +67,9 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
         host_name=shown.host_name,
     )
     listening = _listen(board)
-    daemon = Daemon(board=board, shown=shown, listening=listening)
+    # The descriptor is the way to the board's folder from inside the sandbox, which has another root.
+    folder = Path(f"/proc/self/fd/{os.open(board.folder, os.O_RDONLY | os.O_DIRECTORY)}")
+    daemon = Daemon(board=board, shown=shown, listening=listening, folder=folder, view=NamespaceView())
     if kind == "proot":
         raise HostUnsupported("proot is not supported yet.")
     signal.signal(signal.SIGTERM, _end)
@@ -117,8 +120,10 @@ def _run_init(room: sandbox.Room, daemon: Daemon, report_to: int) -> None:
         os.umask(0o022)
         report = report_to
         status = 0
-        while _run_hdcd(daemon, report) != IDLE_EXIT:
+        while (ended := _run_hdcd(daemon, report)) != IDLE_EXIT:
             report = -1
+            if ended == REBOOT_EXIT:
+                os.kill(-1, signal.SIGKILL)
     except OhforgeError as error:
         _report(report_to, {"class": type(error).__name__, "message": error.message, "remedy": error.remedy})
     except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 from collections.abc import Iterator
 
@@ -37,6 +38,13 @@ class Link:
             self._socket.sendall(data)
         except OSError as error:
             raise LinkEnded(str(error)) from error
+
+    def can_send(self, seconds: float) -> bool:
+        """Whether the board reads within that time."""
+        return bool(select.select([], [self._socket], [], seconds)[1])
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
         """Frames of this link's channel up to the one that closes it."""

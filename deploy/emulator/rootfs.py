@@ -17,7 +17,7 @@ FOLDERS = (
 )
 LINKS = {"bin": "system/bin", "etc": "system/etc", "lib": "system/lib", "usr/bin": "../system/bin"}
 DISK_FOLDERS = ("local/tmp", "log/hilog", "log/faultlog/faultlogger")
-COMMANDS = Path(__file__).parent / "commands"
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class RootFiles:
 def describe_root(profile: Profile, shown: Emulation, tools: Tools, hidden: tuple[str, ...] = ()) -> RootFiles:
     """All files of the board's root, from its profile; `hidden` names commands that it shall lack."""
     gone = {*hidden, *shown.missing_tools}
-    scripts = {f"system/bin/{path.stem}": path.read_text() for path in COMMANDS.glob("*.sh") if path.stem not in gone}
+    scripts = {f"system/bin/{path.stem}": path.read_text() for path in SCRIPTS.glob("*.sh") if path.stem not in gone}
     emulators = {f"system/emulator/run-{arch}": _run_script(arch, shown) for arch in tools.emulators}
     links = {f"system/bin/{name}": "toybox" for name in tools.applets if name not in gone}
     if tools.busybox is not None:

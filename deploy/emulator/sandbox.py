@@ -109,18 +109,6 @@ def _bind_file(source: Path, target: Path) -> None:
     sys.mount(str(source), str(target), flags=sys.MS_BIND)
 
 
-def _locked_flags(path: Path) -> int:
-    """Mount flags that a user namespace inherits and may not drop."""
-    shown = os.statvfs(path).f_flag
-    table = {
-        os.ST_NOSUID: sys.MS_NOSUID,
-        os.ST_NODEV: sys.MS_NODEV,
-        os.ST_NOEXEC: sys.MS_NOEXEC,
-        os.ST_NOATIME: sys.MS_NOATIME,
-    }
-    return sum(flag for bit, flag in table.items() if shown & bit)
-
-
 def _show_proc(root: Path, names: Iterable[str]) -> None:
     for name in names:
         sys.mount(str(root / "system/emulator/proc" / name), str(root / "proc" / name), flags=sys.MS_BIND)
@@ -187,7 +175,7 @@ def _mount_disk(root: Path, room: Room) -> None:
     if room.disk_bytes is not None:
         sys.mount("tmpfs", target, "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, f"mode=771,size={room.disk_bytes}")
     else:
-        locked = _locked_flags(room.disk)
+        locked = sys.inherited_flags(room.disk)
         if locked & sys.MS_NOEXEC:
             raise HostUnsupported(
                 f"{room.disk} lies on a file system that forbids programs (mount option noexec).",

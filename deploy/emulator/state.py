@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +19,16 @@ PORT = "OHOS_HDC_SERVER_PORT"
 DEFAULT_PORT = 8710
 
 
+WAIT_SECONDS = 12.0
+"""How long a client looks for a server before it gives up."""
+
+
 class NoServer(Exception):
-    """There is no server to be had; the text goes to standard error."""
+    """There is no server to be had; the text goes to standard error, at once or after the usual wait."""
+
+    def __init__(self, text: str, *, wait: bool = False) -> None:
+        super().__init__(text)
+        self.wait = wait
 
 
 @dataclass
@@ -80,17 +87,20 @@ class Server:
         with contextlib.suppress(FileNotFoundError, ValueError):
             other = int(self.pid_file.read_text().split()[0])
             if other != self.port and Server(port=other, folder=self.folder).runs:
-                raise NoServer("Connect server failed\n")
+                raise NoServer("Connect server failed\n", wait=True)
         with self.change():
             pass
         self.pid_file.write_text(f"{self.port}\n")
 
-    def kill(self) -> State:
-        """Forgets everything; returns what was known, so that forwards can be ended."""
-        state = self.read()
-        self.file.unlink(missing_ok=True)
-        self.pid_file.unlink(missing_ok=True)
-        return state
+    def kill(self) -> list[dict[str, Any]]:
+        """Ends the server of this temporary folder, whatever port it serves; returns the forwards that end with it."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            other = Server(port=int(self.pid_file.read_text().split()[0]), folder=self.folder)
+            forwards = other.read().forwards
+            other.file.unlink(missing_ok=True)
+            self.pid_file.unlink(missing_ok=True)
+            return forwards
+        return []
 
 
 def find_server(option: str) -> Server:
@@ -103,4 +113,4 @@ def find_server(option: str) -> Server:
         port = int(given)
         if not 0 < port <= 65535:
             raise NoServer(f"OHOS_HDC_SERVER_PORT {given} is not in (0, 65535] range\n")
-    return Server(port=port, folder=Path(tempfile.gettempdir()))
+    return Server(port=port, folder=Path(os.environ.get("TMPDIR") or "/tmp"))  # noqa: S108

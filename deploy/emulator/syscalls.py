@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -45,6 +46,13 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
         ),
         target,
     )
+
+
+def inherited_flags(path: Path) -> int:
+    """Mount flags of the file system of `path`, which a user namespace may not drop."""
+    shown = os.statvfs(path).f_flag
+    table = {os.ST_NOSUID: MS_NOSUID, os.ST_NODEV: MS_NODEV, os.ST_NOEXEC: MS_NOEXEC, os.ST_NOATIME: MS_NOATIME}
+    return sum(flag for bit, flag in table.items() if shown & bit)
 
 
 def unmount(target: str, flags: int = 0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from deploy.emulator.files import Incoming, Outgoing, TaskFailed, list_folders, list_sources, parse_arguments, reason
+from deploy.emulator.injector import FREEZE, LinkCut, Restart
 from deploy.emulator.wire import BEGIN_FEATURES, Command, pack
 
 if TYPE_CHECKING:
@@ -40,21 +42,17 @@ class ShellTask:
         self._session = session
         self._channel = channel
         self._line = shell_text(line)
+        self._faults = session.injector()
         self._wake_reader, self._wake_writer = os.pipe()
         self._shell: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        if self._faults.use("drop-command"):
+            self._session.end(self._channel)
+            return
         reader, writer = os.pipe()
         try:
-            self._shell = subprocess.Popen(
-                [b"/bin/sh", b"-c", self._line],
-                stdin=reader,
-                stdout=writer,
-                stderr=writer,
-                cwd="/",
-                env=self._session.board.environment(),
-                start_new_session=True,
-            )
+            self._shell = self._session.board.popen(self._line, reader, writer)
         except OSError as error:
             os.close(reader)
             os.close(writer)
@@ -72,22 +70,29 @@ class ShellTask:
     def stop(self) -> None:
         """Only sh is told, and only by SIGTERM; what it started goes on."""
         if self._shell is not None and self._shell.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._shell.pid, signal.SIGTERM)
+            self._session.board.view.terminate(self._shell, signal.SIGTERM)
         with contextlib.suppress(OSError):
             os.write(self._wake_writer, b"x")
 
     def _pump(self, reader: int) -> None:
         try:
+            self._faults.freeze("freeze")
             while True:
                 ready, _, _ = select.select([reader, self._wake_reader], [], [])
                 if self._wake_reader in ready:
                     return
                 chunk = os.read(reader, LARGEST_ECHO)
                 if not chunk:
+                    self._faults.end_of_output()
                     self._session.end(self._channel)
                     return
-                self._session.send(self._channel, Command.ECHO_RAW, chunk)
+                for part in self._faults.output(chunk):
+                    if part is FREEZE:
+                        self._faults.freeze("freeze-output")
+                    else:
+                        self._session.send(self._channel, Command.ECHO_RAW, part)
+        except (LinkCut, Restart) as fault:
+            self._session.break_off(self._channel, fault)
         except OSError:
             self.stop()
         finally:
@@ -104,25 +109,80 @@ def shell_text(line: bytes) -> bytes:
     return line
 
 
+class TerminalTask:
+    """``shell`` without a command: sh on a terminal of its own."""
+
+    def __init__(self, session: Session, channel: int) -> None:
+        self._session = session
+        self._channel = channel
+        self._terminal = -1
+        self._shell: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._terminal, end = os.openpty()
+        # A session leader that opens a terminal gets it as its controlling one, so that Ctrl-C works.
+        terminal = os.ttyname(end).encode()
+        self._shell = self._session.board.popen(b"exec <%b >%b 2>&1 /bin/sh -i" % (terminal, terminal), end, end)
+        os.close(end)
+        threading.Thread(target=self._pump, daemon=True).start()
+        threading.Thread(target=self._shell.wait, daemon=True).start()
+
+    def handle(self, command: int, data: bytes) -> None:
+        if command == Command.SHELL_DATA:
+            with contextlib.suppress(OSError):
+                os.write(self._terminal, data)
+
+    def stop(self) -> None:
+        if self._shell is not None and self._shell.poll() is None:
+            self._session.board.view.terminate(self._shell, signal.SIGHUP)
+
+    def _pump(self) -> None:
+        try:
+            while chunk := os.read(self._terminal, LARGEST_ECHO):
+                self._session.send(self._channel, Command.ECHO_RAW, chunk)
+        except OSError as error:
+            if error.errno != errno.EIO:  # EIO: all who had the terminal open are gone.
+                self.stop()
+        self._session.end(self._channel)
+        os.close(self._terminal)
+
+
 class FileReceiveTask:
     """The board's end of ``file send``."""
 
     def __init__(self, session: Session, channel: int) -> None:
-        from deploy.emulator.daemon import is_running_program, to_host
-
         self._session = session
         self._channel = channel
-        self._incoming = Incoming(to_host=to_host, is_busy=is_running_program, base="/")
+        self._faults = session.injector()
+        self._words = session.board.words
+        self._incoming = Incoming(
+            to_host=session.board.to_host,
+            is_busy=self._is_busy,
+            refuses=self._refusal,
+            change=self._faults.data,
+            base="/",
+            words=self._words,
+        )
 
     def start(self) -> None:
         """The host speaks first."""
 
     def handle(self, command: int, data: bytes) -> None:
         try:
+            self._faults.freeze("freeze")
+            if self._faults.is_on("hang-send"):
+                self._faults.use("hang-send")
+                raise _Ignored
             self._handle(command, data)
+        except _Ignored:
+            self.handle = self._ignore  # type: ignore[method-assign]
+        except LinkCut as fault:
+            self._session.break_off(self._channel, fault)
         except TaskFailed as failed:
             self._incoming.close()
-            self._session.end(self._channel, fail=str(failed))
+            full = isinstance(failed.__cause__, OSError) and failed.__cause__.errno == errno.ENOSPC
+            silent = full and not self._words.notices_full_disk
+            self._session.end(self._channel, fail="" if silent else str(failed))
 
     def stop(self) -> None:
         self._incoming.close()
@@ -140,6 +200,22 @@ class FileReceiveTask:
         elif command == Command.FILE_FINISH:
             self._session.end(self._channel, say=self._incoming.summary())
 
+    def _ignore(self, command: int, data: bytes) -> None:
+        pass
+
+    def _is_busy(self, state: os.stat_result) -> bool:
+        return self._faults.use("busy") is not None or self._session.board.is_running_program(state)
+
+    def _refusal(self) -> OSError | None:
+        for name, number in (("read-only", errno.EROFS), ("permission", errno.EACCES)):
+            if self._faults.use(name):
+                return OSError(number, os.strerror(number))
+        return None
+
+
+class _Ignored(Exception):
+    """A command that is never answered."""
+
 
 class FileSendTask:
     """The board's end of ``file recv``."""
@@ -148,6 +224,7 @@ class FileSendTask:
         self._session = session
         self._channel = channel
         self._line = line.rstrip(b"\0")
+        self._faults = session.injector()
         self._answers: list[tuple[int, bytes]] = []
         self._changed = threading.Condition()
         self._stopped = False
@@ -167,21 +244,22 @@ class FileSendTask:
 
     def _run(self) -> None:
         try:
-            self._session.send(self._channel, Command.WAKEUP)
+            self._faults.freeze("freeze")
+            self._session.send(self._channel, Command.WAKEUP, b"")
             self._send_all()
         except TaskFailed as failed:
             self._session.end(self._channel, fail=str(failed))
+        except LinkCut as fault:
+            self._session.break_off(self._channel, fault)
         except (OSError, _Stopped):
             pass
 
     def _send_all(self) -> None:
-        from deploy.emulator.daemon import to_host
-
         options, paths = parse_arguments(self._line)
         if not paths:
             raise TaskFailed("There is no local and remote path")
         remote, local = paths[-2:] if len(paths) > 1 else (paths[-1], ".")
-        place = to_host(remote if remote.startswith("/") else f"/{remote}")
+        place = self._session.board.to_host(remote if remote.startswith("/") else f"/{remote}")
         try:
             sources = list_sources(place)
         except OSError as error:
@@ -200,7 +278,9 @@ class FileSendTask:
     def _send_folder_modes(self, place: Path) -> None:
         for name, state in list_folders(place):
             self._session.send(
-                self._channel, Command.DIR_MODE, pack(state.st_mode, state.st_uid, state.st_gid, b"", os.fsencode(name))
+                self._channel,
+                Command.DIR_MODE,
+                pack(state.st_mode, state.st_uid, state.st_gid, b"", os.fsencode(name)),
             )
             self._wait_for(Command.FILE_MODE)
 
@@ -210,10 +290,12 @@ class FileSendTask:
             self._wait_for(Command.FILE_MODE)
         self._session.send(self._channel, Command.FILE_CHECK, outgoing.check_message())
         self._wait_for(Command.FILE_BEGIN)
+        offset = 0
         for prefix, payload in outgoing.blocks():
             if self._stopped:
                 raise _Stopped
-            self._session.send(self._channel, Command.FILE_DATA, prefix, payload)
+            self._session.send(self._channel, Command.FILE_DATA, prefix, self._faults.data(payload, offset))
+            offset += len(payload)
         self._wait_for(Command.FILE_FINISH)
 
     def _wait_for(self, wanted: int) -> None:

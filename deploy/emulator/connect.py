@@ -1,0 +1,32 @@
+"""From a board's key to a session with its daemon."""
+
+from __future__ import annotations
+
+import socket
+
+from deploy.emulator.disk import connect
+from deploy.emulator.link import Link
+from deploy.emulator.targets import Target
+
+TCP_SECONDS = 1.0
+"""How long hdc gives a board on 127.0.0.1 to answer; a silent one elsewhere is waited for without end."""
+
+
+def open_link(target: Target, version: str) -> Link:
+    """A session with the board's daemon. Raises LinkEnded."""
+    if target.board is not None and not target.board.port:
+        return Link(connect(target.board), target.key, f"Ver: {version}")
+    return connect_tcp(target.key, version, seconds=None)
+
+
+def connect_tcp(key: str, version: str, *, seconds: float | None) -> Link:
+    """A session with the daemon at ``IP:PORT``. Raises OSError or LinkEnded; `seconds` bounds the greeting."""
+    address, _, port = key.rpartition(":")
+    connection = socket.create_connection((address, int(port)), timeout=seconds)
+    try:
+        link = Link(connection, key, f"Ver: {version}")
+    except BaseException:
+        connection.close()
+        raise
+    connection.settimeout(None)
+    return link

@@ -1,0 +1,193 @@
+"""``file send`` and ``file recv``, as the client does them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploy.emulator.board_commands import is_swallowed
+from deploy.emulator.connect import open_link
+from deploy.emulator.files import (
+    Incoming,
+    Options,
+    Outgoing,
+    Source,
+    TaskFailed,
+    list_folders,
+    list_sources,
+    parse_arguments,
+    reason,
+)
+from deploy.emulator.wire import BEGIN_FEATURES, Command, LinkEnded, pack
+
+if TYPE_CHECKING:
+    from deploy.emulator.client import Client
+    from deploy.emulator.link import Link
+    from deploy.emulator.targets import Target
+
+Answers = Iterator[tuple[int, bytes]]
+STUCK_SECONDS = 2.0
+"""A board that has not read for so long blocks the server's only thread, and so every other board."""
+
+
+def send(client: Client, target: Target) -> None:
+    """``file send [-a] [-z] [-m] [-sync] [-b BUNDLE] LOCAL REMOTE``"""
+    try:
+        options, paths = parse_arguments(client.call.rest)
+        if len(paths) < 2:
+            raise TaskFailed("There is no remote path" if paths else "There is no local and remote path")
+        _refuse_bundle(options)
+        local, remote = paths[-2:]
+        source = Path(local if local.startswith("/") else options.cwd + local)
+        sources = _list_sources(client, source)
+    except TaskFailed as failed:
+        _say_failed(client, failed)
+        return
+    if sources is None:
+        return
+    with contextlib.closing(open_link(target, client.words.version)) as link:
+        if is_swallowed(client, target):
+            for _ in link.answers():
+                pass
+        _Sending(client=client, target=target, link=link, options=options).send_all(sources, source, remote)
+
+
+def receive(client: Client, target: Target) -> None:
+    """``file recv [-a] [-z] [-m] [-sync] [-b BUNDLE] REMOTE [LOCAL]``"""
+    try:
+        options, _ = parse_arguments(client.call.rest)
+        _refuse_bundle(options)
+    except TaskFailed as failed:
+        _say_failed(client, failed)
+        return
+    with contextlib.closing(open_link(target, client.words.version)) as link:
+        link.send(Command.FILE_INIT, client.call.rest.strip().removeprefix(b"remote "))
+        _receive_all(client, link, options)
+
+
+def _refuse_bundle(options: Options) -> None:
+    if options.bundle:
+        raise TaskFailed(f"[E005101] Invalid bundle name: {options.bundle}\r")
+
+
+def _say_failed(client: Client, failed: TaskFailed) -> None:
+    client.write(b"[Fail]" + os.fsencode(str(failed)) + b"\n")
+
+
+def _list_sources(client: Client, local: Path) -> list[Source] | None:
+    try:
+        return list_sources(local)
+    except OSError as error:
+        _say_unreadable(client, error, local)
+        return None
+
+
+def _say_unreadable(client: Client, error: OSError, place: Path) -> None:
+    why, path = reason(error).encode(), os.fsencode(place)
+    client.write(b"[Fail]Error opening file: %b, path:%b\n" % (why, path))
+    client.log("F", b"open path:%b, localPath:%b, error:%b, dir:0, master:1" % (path, path, why))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sending:
+    """The client's end of ``file send``."""
+
+    client: Client
+    target: Target
+    link: Link
+    options: Options
+
+    def send_all(self, sources: list[Source], local: Path, remote: str) -> None:
+        answers = self.link.answers()
+        self.link.send(Command.WAKEUP)
+        modes_sent = not (self.options.modes and local.is_dir())
+        for source in sources:
+            try:
+                outgoing = Outgoing(source, remote, self.options)
+            except OSError as error:
+                _say_unreadable(self.client, error, source.path)
+                if len(sources) == 1:
+                    return
+                continue
+            with contextlib.closing(outgoing):
+                if self.options.modes and not self._tell(answers, Command.FILE_MODE, outgoing.mode_message()):
+                    return
+                if not modes_sent and not self._tell_folders(answers, local):
+                    return
+                modes_sent = True
+                if not self._send_one(answers, outgoing):
+                    return
+        self.link.send(Command.FILE_FINISH, b"\x00")
+        self._wait_for(answers, -1)
+
+    def _tell_folders(self, answers: Answers, local: Path) -> bool:
+        return all(
+            self._tell(
+                answers,
+                Command.DIR_MODE,
+                pack(state.st_mode, state.st_uid, state.st_gid, b"", os.fsencode(name)),
+            )
+            for name, state in list_folders(local)
+        )
+
+    def _tell(self, answers: Answers, command: int, message: bytes) -> bool:
+        self.link.send(command, message)
+        return self._wait_for(answers, Command.FILE_MODE)
+
+    def _send_one(self, answers: Answers, outgoing: Outgoing) -> bool:
+        self.link.send(Command.FILE_CHECK, outgoing.check_message())
+        if not self._wait_for(answers, Command.FILE_BEGIN):
+            return False
+        try:
+            for prefix, payload in outgoing.blocks():
+                if not self.link.can_send(STUCK_SECONDS):
+                    self._get_stuck()
+                self.link.send(Command.FILE_DATA, prefix, payload)
+        except TaskFailed as failed:
+            _say_failed(self.client, failed)
+            self.link.close_channel(b"\x02")
+            return False
+        except LinkEnded:
+            pass  # The board may have said why before it hung up.
+        return self._wait_for(answers, Command.FILE_FINISH)
+
+    def _get_stuck(self) -> None:
+        with self.client.server.change() as state:
+            state.stuck_on = self.target.key
+
+    def _wait_for(self, answers: Answers, wanted: int) -> bool:
+        """Shows what comes until the wanted frame; False when the command ended first."""
+        for command, data in answers:
+            if command == wanted:
+                return True
+            self.client.show(command, data)
+        return False
+
+
+def _receive_all(client: Client, link: Link, options: Options) -> None:
+    incoming = Incoming(base=options.cwd, words=client.words)
+    try:
+        for command, data in link.answers():
+            if command in (Command.FILE_MODE, Command.DIR_MODE):
+                incoming.take_mode(data, folder=command == Command.DIR_MODE)
+                link.send(Command.FILE_MODE)
+            elif command == Command.FILE_CHECK:
+                incoming.open(data)
+                link.send(Command.FILE_BEGIN, BEGIN_FEATURES)
+            elif command == Command.FILE_DATA:
+                if incoming.take(data):
+                    link.send(Command.FILE_FINISH, b"\x01")
+            elif command == Command.FILE_FINISH:
+                link.send(Command.CHANNEL_CLOSE, b"\x01")
+                client.write(incoming.summary().encode() + b"\n")
+                return
+            else:
+                client.show(command, data)
+    except TaskFailed as failed:
+        _say_failed(client, failed)
+    finally:
+        incoming.close()

@@ -1,0 +1,137 @@
+"""Commands that the server answers without asking a board."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deploy.emulator.connect import TCP_SECONDS, connect_tcp
+from deploy.emulator.disk import EmulatedBoard, generation, list_emulated, start_board
+from deploy.emulator.faults import FaultFile
+from deploy.emulator.wire import LinkEnded
+
+if TYPE_CHECKING:
+    from deploy.emulator.client import Client
+
+POLL_SECONDS = 1.0
+
+
+def list_targets(client: Client) -> None:
+    """``list targets [-v]``"""
+    targets = [
+        target
+        for target in client.targets.all()
+        if target.board is None or not FaultFile(folder=target.board.folder).use("unlisted")
+    ]
+    if "-v" in client.call.arguments:
+        # The client appends a column by replacing every line end of the server's answer.
+        if not targets:
+            client.write(b"[Empty]\r\thdc\n")
+        for target in targets:
+            line = f"{target.key}\t\t{target.kind}\t{target.status}\t{target.name}"
+            client.write(f"{line}\thdc\n".encode())
+        return
+    lines = {"Connected": "{}\n", "Unauthorized": "{}\tUnauthorized\n"}
+    listed = [lines[target.status].format(target.key) for target in targets if target.status in lines]
+    client.say("".join(listed) or "[Empty]")
+
+
+def check_server(client: Client) -> None:
+    """``checkserver``"""
+    version = client.words.version
+    client.write(f"Client version:Ver: {version}, server version:Ver: {version}\n".encode())
+
+
+def wait_for_board(client: Client) -> None:
+    """``wait``: until any board, or the one of ``-t``, is connected."""
+    key = client.call.key
+    while not any(target.status == "Connected" and (not key or target.key == key) for target in client.targets.all()):
+        time.sleep(POLL_SECONDS)
+
+
+def connect_board(client: Client) -> None:
+    """``tconn KEY [-remove]``"""
+    words = client.call.arguments
+    if not words:
+        client.say("[Fail]IP:Port incorrect\n")
+        return
+    key = words[0]
+    if "-remove" in words:
+        _remove(client, key)
+        return
+    complaint = _complaint(client, key)
+    if complaint:
+        client.say(complaint)
+        return
+    known = {target.key: target for target in client.targets.all()}
+    if key in known and known[key].status == "Connected":
+        client.say("[Info]Target is connected, repeat operation")
+        return
+    board = next((board for board in list_emulated() if board.key == key), None)
+    try:
+        name = _meet(client, key, board)
+    except (LinkEnded, OSError):
+        client.say("[Fail]Connect failed")
+        return
+    with client.server.change() as state:
+        state.keys[key] = {
+            "name": name,
+            "generation": generation(board) if board is not None else "",
+            "since": time.time(),
+        }
+    client.say("Connect OK")
+
+
+def _meet(client: Client, key: str, board: EmulatedBoard | None) -> str:
+    if board is not None:
+        if "offline" in FaultFile(folder=board.folder).active():
+            raise LinkEnded("offline")
+        start_board(board)
+    link = connect_tcp(key, client.words.version, seconds=TCP_SECONDS if key.startswith("127.0.0.1:") else None)
+    link.close()
+    return link.tags.get("devname", "")
+
+
+def _remove(client: Client, key: str) -> None:
+    with client.server.change() as state:
+        if key not in state.keys or state.keys[key].get("status") == "Offline":
+            client.say("[Fail]No target available")
+            return
+        # The key stays listed, as Offline, until the server is killed.
+        state.keys[key]["status"] = "Offline"
+
+
+def _complaint(client: Client, key: str) -> str:
+    """What is wrong with an address; empty when nothing is."""
+    if ":" not in key:
+        return "[Fail]CreateConnect failed"
+    address, _, port = key.rpartition(":")
+    if ":" in address or not address or not port:
+        return "[Fail]IP:Port incorrect\n"
+    parts = address.split(".")
+    if len(parts) != 4 or not all(part.isdigit() and int(part) < 256 for part in parts):
+        return client.words.bad_address
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        return "[Fail]Port incorrect\n"
+    return ""
+
+
+def start_server(client: Client) -> None:
+    """``start``: the server runs by now."""
+
+
+def choose_any(client: Client) -> None:
+    """``any`` without a command behind it."""
+    line = client.call.rest.strip()
+    client.say("[Fail]Unknown command...\n" if line else "[Fail]No target available")
+
+
+HOST_COMMANDS: dict[str, Callable[[Client], None]] = {
+    "list targets": list_targets,
+    "checkserver": check_server,
+    "wait": wait_for_board,
+    "tconn": connect_board,
+    "start": start_server,
+    "any": choose_any,
+}

@@ -1,0 +1,144 @@
+"""The boards that a server knows, their states, and the one that a command means."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from deploy.emulator.disk import (
+    DEFAULT,
+    PREFIX,
+    EmulatedBoard,
+    boards_home,
+    create_board,
+    generation,
+    is_running,
+    list_emulated,
+)
+from deploy.emulator.faults import FaultFile, Parameters
+from deploy.emulator.state import Server
+from deploy.emulator.versions import Words
+
+STARTING = (
+    "[Fail][E000004]:The communication channel is being established.\r\nPlease wait for several seconds and try again."
+)
+NOT_ANSWERED = (
+    "[Fail][E000002]:The device unauthorized.\r\n"
+    "This server's public key is not set.\r\n"
+    "Please check for a confirmation dialog on your device.\r\n"
+    "Otherwise try 'hdc kill' if that seems wrong."
+)
+REFUSED = (
+    "[Fail][E000003]:The device unauthorized.\r\n"
+    "The user denied the access for the device.\r\n"
+    "Please execute 'hdc kill' and redo your command,\r\n"
+    "then check for a confirmation dialog on your device."
+)
+BROKEN_LINK = "[Fail][E002106] Failed to communicate with daemon"
+NOT_MATCHED = "[Fail]Not match target founded, check connect-key please"
+
+
+class NoTarget(Exception):
+    """There is no board for the command; the text is the server's answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A board as the server lists it. `board` is None for a TCP board that is not one of ours."""
+
+    key: str
+    kind: str
+    status: str
+    name: str
+    board: EmulatedBoard | None
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What one server knows of boards."""
+
+    server: Server
+    words: Words
+
+    def all(self) -> list[Target]:
+        """All boards, sorted by key."""
+        home = boards_home()
+        boards = {board.key: board for board in list_emulated(home) or [create_board(DEFAULT, home=home)]}
+        known = self.server.read().keys
+        keys = {key for key, board in boards.items() if not board.port} | set(known)
+        found = []
+        for key in sorted(keys):
+            board = boards.get(key)
+            status = self._status(known.get(key, {}), board)
+            usable = status in ("Connected", "Unauthorized")
+            name = str(known.get(key, {}).get("name", "localhost")) if usable else self.words.unknown_name
+            kind = "USB" if board is not None and not board.port else "TCP"
+            found.append(Target(key=key, kind=kind, status=status, name=name, board=board))
+        return found
+
+    def choose(self, key: str) -> Target:
+        """The board that a command means: the one of that key, or the only one. Raises NoTarget."""
+        if key.startswith(PREFIX):
+            self._make_default(key)
+        targets = self.all()
+        if key:
+            targets = [target for target in targets if target.key == key]
+            if not targets:
+                raise NoTarget(NOT_MATCHED)
+        else:
+            online = [target for target in targets if target.status != "Offline"]
+            targets = online if len(online) == 1 else targets
+        if len(targets) != 1:
+            raise NoTarget(self.words.need_key)
+        self._require_usable(targets[0])
+        return targets[0]
+
+    def server_fault(self, name: str) -> Parameters | None:
+        """A fault of the server, which any of the boards may carry."""
+        for board in list_emulated():
+            fault = FaultFile(folder=board.folder).use(name)
+            if fault is not None:
+                return fault
+        return None
+
+    def _status(self, known: dict[str, object], board: EmulatedBoard | None) -> str:
+        faults = FaultFile(folder=board.folder).active() if board is not None else {}
+        if "offline" in faults or known.get("status") == "Offline":
+            return "Offline"
+        if float(str(known.get("back_at", 0.0))) > time.time():
+            return "Offline"
+        if board is not None and board.port and (not is_running(board) or generation(board) != known.get("generation")):
+            return "Offline"
+        if "refused" in faults or _is_unanswered(faults):
+            return "Unauthorized"
+        return "Connected"
+
+    def _require_usable(self, target: Target) -> None:
+        faults = FaultFile(folder=target.board.folder) if target.board is not None else None
+        if target.status == "Offline":
+            raise NoTarget(self.words.offline)
+        if faults is None:
+            return
+        if faults.use("starting"):
+            raise NoTarget(STARTING)
+        if faults.use("broken-link"):
+            raise NoTarget(BROKEN_LINK)
+        if "refused" in faults.active():
+            raise NoTarget(REFUSED)
+        if _is_unanswered(faults.active()):
+            raise NoTarget(NOT_ANSWERED)
+
+    def _make_default(self, key: str) -> None:
+        """The boards of our own profiles exist as soon as they are named."""
+        if not (boards_home() / key / "board.json").exists():
+            from deploy.profiles import list_profiles
+
+            if key.removeprefix(PREFIX) in list_profiles():
+                create_board(key)
+
+
+def _is_unanswered(faults: dict[str, Parameters]) -> bool:
+    fault = faults.get("unauthorised")
+    if fault is None:
+        return False
+    return not fault["seconds"] or time.time() < fault["since"] + fault["seconds"]

@@ -1,0 +1,95 @@
+"""How the daemon reaches the board's files and processes, which depends on the kind of sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+EMULATOR = b"/system/emulator/qemu-"
+PROGRAM_WORD = 7
+"""Index of the program in the command line by which the sandbox starts qemu."""
+
+
+class View(Protocol):
+    """The board as its daemon sees it."""
+
+    def to_host(self, path: str) -> Path:
+        """Where a path of the board lies for this process."""
+
+    def popen(self, line: bytes, stdin: int, stdout: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Starts ``/bin/sh -c LINE`` in a session of its own, with folder / and stderr on stdout. Raises OSError."""
+
+    def terminate(self, shell: subprocess.Popen[bytes], number: int) -> None:
+        """Sends a signal to the shell that `popen` started, and to nothing else."""
+
+    def programs(self) -> list[int]:
+        """Processes on the board besides init and the daemon."""
+
+    def is_running_program(self, state: os.stat_result) -> bool:
+        """Whether a file is the program of a process. The kernel refuses to overwrite those, but qemu hides them."""
+
+    def set_read_only(self, wanted: bool) -> None:
+        """Makes the disk read-only, or writable again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamespaceView:
+    """In namespaces the daemon has the board's own root, processes and mounts."""
+
+    def to_host(self, path: str) -> Path:
+        return Path(path)
+
+    def popen(self, line: bytes, stdin: int, stdout: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [b"/bin/sh", b"-c", line],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stdout,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+        )
+
+    def terminate(self, shell: subprocess.Popen[bytes], number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(shell.pid, number)
+
+    def programs(self) -> list[int]:
+        return [number for number in list_processes() if number not in (1, os.getpid())]
+
+    def is_running_program(self, state: os.stat_result) -> bool:
+        return is_program_of(self.programs(), state)
+
+    def set_read_only(self, wanted: bool) -> None:
+        from deploy.emulator import syscalls
+
+        shown = os.statvfs("/data").f_flag
+        if bool(shown & os.ST_RDONLY) == wanted:
+            return
+        flags = syscalls.MS_BIND | syscalls.MS_REMOUNT | syscalls.inherited_flags(Path("/data"))
+        # A file that is open for writing keeps the disk writable; then the daemon's own refusal has to do.
+        with contextlib.suppress(OSError):
+            syscalls.mount("none", "/data", flags=flags | (syscalls.MS_RDONLY if wanted else 0))
+
+
+def list_processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def is_program_of(processes: Iterable[int], state: os.stat_result) -> bool:
+    """Whether one of the processes runs the file, by itself or under qemu."""
+    for number in processes:
+        folder = Path("/proc") / str(number)
+        with contextlib.suppress(OSError, IndexError):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            emulated = words[0].startswith(EMULATOR)
+            program = Path(os.fsdecode(words[PROGRAM_WORD])) if emulated else folder / "exe"
+            found = program.stat()
+            if (found.st_dev, found.st_ino) == (state.st_dev, state.st_ino):
+                return True
+    return False

@@ -240,6 +240,20 @@ class ProductMissing(BuildError):
     default_remedy = "Correct the product's path in the recipe; the message lists what was built."
 
 
+class UnfitProduct(BuildError):
+    """The build left a file for another arch, or one that mixes float ABIs."""
+
+    code = "OHF6904"
+    default_remedy = "Look in the build log for flags that change the target; the toolchain file must set it alone."
+
+
+class DamagedProgram(BuildError):
+    """A program file is cut short or damaged."""
+
+    code = "OHF6905"
+    default_remedy = "Build or copy the file again."
+
+
 # board ---------------------------------------------------------------------------------------
 
 

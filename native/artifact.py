@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import InvalidData
-from core.files import write_json
+from core.errors import InvalidData, unknown_name
+from core.files import sha256_file, write_json
 
 SCHEMA = 1
+MANIFEST = "artifact.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,11 @@ class Product:
     needed: tuple[str, ...] = ()
     float_abi: str = ""
     """arm32 only: ``hard`` or ``soft`` (the latter also for softfp), from the ELF flags."""
+    soname: str = ""
+    stripped: bool = False
+    stack_size: int = 0
+    """Bytes of stack that the program asks for; 0 leaves it to the C library."""
+    build_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,12 @@ class Artifact:
     """``zig`` or ``ohos``."""
     toolchain_id: str
     cpu: str
+    toolchain_title: str = ""
+    source: str = ""
+    """Pins of the recipe's sources, in words; `inputs` has their hash."""
+    sdk: str = ""
+    """Version and API level of the SDK; empty for zig."""
+    licence: str = ""
     inputs: dict[str, Any]
     products: tuple[Product, ...]
     runtime_libraries: tuple[str, ...] = ()
@@ -54,8 +66,6 @@ class Artifact:
 
     def product(self, name: str) -> Product:
         """The product of that name; raises UnknownName with the nearest."""
-        from core.errors import unknown_name
-
         for product in self.products:
             if product.name == name:
                 return product
@@ -69,14 +79,14 @@ def write_artifact(artifact: Artifact) -> Path:
     """Writes ``artifact.json``, last and atomically: its presence means that the build is whole."""
     value = dataclasses.asdict(artifact)
     del value["folder"]
-    path = artifact.folder / "artifact.json"
+    path = artifact.folder / MANIFEST
     write_json(path, {"schema": SCHEMA, **value})
     return path
 
 
 def read_artifact(folder: Path) -> Artifact:
     """Reads ``artifact.json`` in `folder`. Raises InvalidData when it has another form."""
-    path = folder / "artifact.json"
+    path = folder / MANIFEST
     try:
         value = json.loads(path.read_text())
         if value.pop("schema") != SCHEMA:
@@ -86,5 +96,30 @@ def read_artifact(folder: Path) -> Artifact:
         )
         value["runtime_libraries"] = tuple(value["runtime_libraries"])
         return Artifact(folder=folder, **value)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidData(f"{path} is not an artifact manifest: {error}") from error
+
+
+def list_artifacts(builds: Path, program: str = "", arch: str = "") -> list[Artifact]:
+    """The whole artifacts below `builds`, newest first. A manifest of another form (an older ohforge's) is passed over."""
+    found: list[tuple[float, Artifact]] = []
+    for path in builds.glob(f"{program or '*'}/{arch or '*'}-*/{MANIFEST}"):
+        try:
+            found.append((path.stat().st_mtime, read_artifact(path.parent)))
+        except (InvalidData, FileNotFoundError):
+            continue
+    return [artifact for _, artifact in sorted(found, key=lambda item: item[0], reverse=True)]
+
+
+def find_damage(artifact: Artifact, product: Product) -> str:
+    """What is wrong with a product's file, in words; empty when it is there with the content that was built.
+
+    The content is hashed, not only its size looked at: it is about to go to a board under this manifest's name, and
+    a hundred megabytes take a tenth of a second.
+    """
+    path = artifact.path_of(product)
+    if not path.is_file():
+        return f"product missing: {product.name}"
+    if path.stat().st_size != product.size or sha256_file(path) != product.sha256:
+        return f"product altered since it was built: {product.name}"
+    return ""

@@ -1,0 +1,262 @@
+"""Building a recipe's program: nothing when nothing changed, and what changed in words when something did."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from core.deadline import Deadline
+from core.errors import InvalidData
+from core.files import human_bytes
+from core.locks import hold
+from core.session import Session
+from native.artifact import MANIFEST, Artifact, find_damage, list_artifacts, read_artifact, write_artifact
+from native.cmake import CMake
+from native.compiler_cache import CompilerCache, find_compiler_cache
+from native.job import BuildJob, BuildLog, default_jobs
+from native.plan import BuildPlan, explain_difference, make_plan
+from native.products import take_libraries, take_product
+from native.recipe import ProductSpec, Recipe, load_recipe
+from native.source import fetch_source
+from toolchains.arch import find_arch
+from toolchains.toolchain import HostToolchain, check_compiler, choose_toolchain
+
+
+class BuildSystem(Protocol):
+    """What turns a source tree into files; one for each value of a recipe's ``build.system``."""
+
+    def version(self) -> str:
+        """The build system and its version, as a part of the key."""
+
+    def run(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+        """Leaves the wanted products of `job` in its tree, or raises BuildError. May find the work of an earlier run."""
+
+
+SAME_DAY = {"SOURCE_DATE_EPOCH": "0"}
+"""Makes ``__DATE__`` and ``__TIME__`` always the same moment."""
+SAME_DAY_FLAGS = ("-Wno-date-time",)
+"""zig takes these macros for errors, because it cannot know of the moment that is fixed above."""
+SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest:
+    """What is to be built. Empty text means "the default"."""
+
+    target: str
+    """Name of a recipe, or path of a ``recipe.yaml``."""
+    arch: str
+    toolchain: str = ""
+    sdk: str = ""
+    cpu: str = ""
+    static: bool | None = None
+    stl: str = ""
+    jobs: int = 0
+    products: tuple[str, ...] = ()
+    """Which of the recipe's products; empty for all of them. More can be added to the same artifact later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOutcome:
+    """What came of a request. `artifact` has at least the products that were asked for."""
+
+    artifact: Artifact
+    rebuilt: bool
+    reason: str
+    seconds: float
+
+
+def ensure_built(session: Session, request: BuildRequest) -> BuildOutcome:
+    """Builds what is asked for, unless it is there already with the same inputs.
+
+    Raises UnknownName, BuildError (and its kinds), what fetching the source raises, DeadlineExpired, Busy.
+    """
+    started = time.monotonic()
+    recipe = load_recipe(request.target)
+    arch = find_arch(request.arch)
+    wanted = choose_products(recipe, request.products)
+    toolchain = choose_toolchain(
+        session,
+        arch=arch,
+        name=request.toolchain,
+        sdk=request.sdk,
+        cpu=request.cpu,
+        static=request.static,
+        stl=request.stl,
+    )
+    plan = make_plan(recipe, toolchain, SYSTEMS[recipe.build.system].version())
+    folder = folder_of(session, plan)
+    artifact, reason = find_built(session, plan, folder, wanted)
+    if artifact is None:
+        with _own(session, folder, f"the build of {recipe.name} for {arch.name}"):
+            # Another process may have built it while this one waited.
+            artifact, reason_now = find_built(session, plan, folder, wanted)
+            if artifact is None:
+                session.console.stage(f"Building {recipe.name} for {arch.name} with {toolchain.name}: {reason_now}")
+                artifact = _build(session, plan, folder, wanted, request.jobs)
+                return BuildOutcome(
+                    artifact=artifact, rebuilt=True, reason=reason_now, seconds=time.monotonic() - started
+                )
+            reason = "another process has just built it"
+    return BuildOutcome(artifact=artifact, rebuilt=False, reason=reason, seconds=time.monotonic() - started)
+
+
+def choose_products(recipe: Recipe, names: Sequence[str]) -> list[ProductSpec]:
+    """The recipe's products of these names, all when there are none; raises UnknownName with the nearest."""
+    return [recipe.product(name) for name in names] if names else list(recipe.products)
+
+
+def folder_of(session: Session, plan: BuildPlan) -> Path:
+    return session.settings.builds / plan.recipe.name / f"{plan.toolchain.arch.name}-{plan.key[:12]}"
+
+
+def find_built(
+    session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[ProductSpec]
+) -> tuple[Artifact | None, str]:
+    """The artifact in `folder` when it has the wanted products unharmed, and "nothing changed"; else None and why."""
+    try:
+        artifact = read_artifact(folder)
+    except FileNotFoundError:
+        return None, _why_not_there(session, plan, folder)
+    except InvalidData:
+        return None, f"{MANIFEST} is damaged"
+    by_name = {product.name: product for product in artifact.products}
+    lacking = [spec.name for spec in wanted if spec.name not in by_name]
+    if lacking:
+        return None, f"not built yet: {', '.join(lacking)}"
+    damage = [found for spec in wanted if (found := find_damage(artifact, by_name[spec.name]))]
+    damage += [f"library missing: {name}" for name in artifact.runtime_libraries if not (folder / name).is_file()]
+    return (None, "; ".join(damage)) if damage else (artifact, "nothing changed")
+
+
+def _why_not_there(session: Session, plan: BuildPlan, folder: Path) -> str:
+    """Why a build is needed that is not there: what differs from the newest one of that program and arch."""
+    if folder.is_dir():
+        return "an unfinished build goes on"
+    for artifact in list_artifacts(session.settings.builds, plan.recipe.name, plan.toolchain.arch.name):
+        difference = explain_difference(artifact.inputs, plan.inputs)
+        titles = (artifact.toolchain_title, plan.toolchain.title)
+        if difference == "toolchain changed" and titles[0] != titles[1]:
+            return f"toolchain: {titles[0]} -> {titles[1]}"
+        return difference or "the key of the build changed"
+    return "first build"
+
+
+def _own(session: Session, folder: Path, what: str) -> contextlib.AbstractContextManager[bool]:
+    """Holds the folder of one key. What waits here finds the work done."""
+    lock = folder.with_name(f".{folder.name}.lock")
+    deadline = Deadline.after(session.settings.timeouts.lock, what)
+    return hold(lock, deadline, lambda text: session.console.info(f"    {text}"))
+
+
+def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[ProductSpec], jobs: int) -> Artifact:
+    recipe, toolchain = plan.recipe, plan.toolchain
+    source = fetch_source(session, recipe)
+    before = _read_if_there(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tree, log_path = folder / "tree", folder / "build.log"
+    cache = find_compiler_cache(
+        session, tree=tree, compiler_id=_compiler_id(toolchain), log=folder / "compiler-cache.log"
+    )
+    job = _make_job(session, plan, source, folder, wanted, jobs, cache)
+    deadline = Deadline.after(session.settings.timeouts.build, f"the build of {job.title}")
+    if not tree.is_dir():
+        check_compiler(session, toolchain)
+    with _open_log(log_path) as log:
+        SYSTEMS[recipe.build.system].run(session, job, log, deadline)
+    _report_cache(session, cache)
+    products = {product.name: product for product in (before.products if before else ())}
+    for spec in wanted:
+        products[spec.name] = take_product(session, spec, job, folder, deadline)
+    artifact = Artifact(
+        program=recipe.name,
+        version=recipe.version,
+        arch=toolchain.arch.name,
+        key=plan.key[:12],
+        toolchain=toolchain.name,
+        toolchain_id=toolchain.id,
+        toolchain_title=toolchain.title,
+        cpu=toolchain.cpu,
+        source=" | ".join(source.pin for source in recipe.sources),
+        sdk=_describe_sdk(toolchain),
+        licence=recipe.licence,
+        inputs=dict(plan.inputs),
+        products=tuple(products[spec.name] for spec in recipe.products if spec.name in products),
+        runtime_libraries=take_libraries(toolchain, folder, products.values()),
+        folder=folder,
+    )
+    write_artifact(artifact)
+    session.console.detail(f"products: {', '.join(f'{p.name} ({human_bytes(p.size)})' for p in artifact.products)}")
+    return artifact
+
+
+def _make_job(
+    session: Session,
+    plan: BuildPlan,
+    source: Path,
+    folder: Path,
+    wanted: Sequence[ProductSpec],
+    jobs: int,
+    cache: CompilerCache | None,
+) -> BuildJob:
+    recipe, toolchain = plan.recipe, plan.toolchain
+    tree = folder / "tree"
+    maps = _map_paths(source, recipe, tree)
+    return BuildJob(
+        title=f"{recipe.name} for {toolchain.arch.name}",
+        source=source / recipe.build.subfolder,
+        tree=tree,
+        toolchain=toolchain,
+        build_type=recipe.build.type,
+        options=dict(zip(plan.options, plan.filled(plan.options.values(), source), strict=True)),
+        compile_flags=[*plan.filled(plan.compile_flags, source), *SAME_DAY_FLAGS, *maps],
+        link_flags=plan.filled(plan.link_flags, source),
+        products=recipe.products,
+        wanted=wanted,
+        jobs=jobs or session.settings.jobs or default_jobs(),
+        launcher=cache.program if cache else "",
+        environment={**SAME_DAY, **(cache.environment if cache else {}), **toolchain.environment},
+        log_path=folder / "build.log",
+    )
+
+
+def _map_paths(source: Path, recipe: Recipe, tree: Path) -> list[str]:
+    """Flags that keep the folders of this machine out of what is built (``__FILE__``, debug information).
+
+    Of several that fit, the last counts (before clang 17 the longest), so inner folders come last. In the build tree
+    names become relative, which is what a compiler cache makes of them as well.
+    """
+    maps = [(recipe.folder, "recipe"), (source, recipe.name), (tree, "."), (f"{tree}/", "")]
+    return [f"-ffile-prefix-map={path}={name}" for path, name in sorted(maps, key=lambda entry: len(str(entry[0])))]
+
+
+def _compiler_id(toolchain: HostToolchain) -> str:
+    return toolchain.environment.get("CCACHE_COMPILERCHECK", toolchain.id).removeprefix("string:")
+
+
+def _describe_sdk(toolchain: HostToolchain) -> str:
+    sdk = toolchain.sdk
+    return f"{sdk.version} (API {sdk.api_level})" if sdk else ""
+
+
+@contextlib.contextmanager
+def _open_log(path: Path) -> Iterator[BuildLog]:
+    with path.open("wb") as file:
+        yield BuildLog(file)
+
+
+def _report_cache(session: Session, cache: CompilerCache | None) -> None:
+    hits = cache.hits() if cache else None
+    if cache and hits and hits[1]:
+        session.console.detail(f"{cache.name}: {hits[0]} of {hits[1]} files came from the cache")
+
+
+def _read_if_there(folder: Path) -> Artifact | None:
+    try:
+        return read_artifact(folder)
+    except (FileNotFoundError, InvalidData):
+        return None

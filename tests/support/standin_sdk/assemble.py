@@ -52,6 +52,7 @@ def standin_sdk(cache: Path | None = None, release: str = "5.0.0", runner: Runne
     tree = root / f"{release}-{key}"
     with hold(root / "lock", _lock_deadline()):
         if not tree.is_dir():
+            _remove_remains(root)
             with atomic_folder(tree) as folder:
                 _link_tree(base / "native", folder / "native")
                 _write_release(folder, wanted, runner)
@@ -82,11 +83,19 @@ def _base(root: Path, runner: Runner) -> tuple[Packages, Path]:
         packages = fetch_packages(root / "packages", runner)
         base = root / f"base-{sha256_json([packages.id, packages.host, _code_id(BASE_CODE)])[:16]}"
         if not base.is_dir():
+            _remove_remains(root)
             with atomic_folder(base) as folder:
                 _assemble_base(folder, packages, runner)
                 # What is renamed to its final name is only the result.
                 shutil.rmtree(folder / "work")
     return packages, base
+
+
+def _remove_remains(root: Path) -> None:
+    """Removes half-made trees: while the lock is ours, no living process works at one."""
+    for folder in root.glob(".*"):
+        if folder.is_dir():
+            shutil.rmtree(folder)
 
 
 def _code_id(names: tuple[str, ...]) -> str:

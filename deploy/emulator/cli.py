@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.errors import OhforgeError
 from deploy.emulator.arguments import BadArgument, Call, read_call
-from deploy.emulator.state import WAIT_SECONDS, NoServer, find_server
+from deploy.emulator.state import WAIT_SECONDS, NoServer, find_server, temporary_folder
 
 
 def main(argv: list[str]) -> int:
@@ -28,6 +28,12 @@ def main(argv: list[str]) -> int:
         os.write(2, str(error).encode())
     except BrokenPipeError:
         pass
+    except PermissionError as error:
+        if error.filename is None or not str(error.filename).startswith(str(temporary_folder())):
+            raise
+        # The server's files belong to another user, whose server this user cannot have.
+        time.sleep(WAIT_SECONDS)
+        os.write(2, b"Connect server failed\n")
     except OhforgeError as error:
         # Not an answer that hdc could give: the emulated board cannot exist on this machine.
         os.write(2, f"emulated board: {error.message} {error.remedy}\n".encode())

@@ -36,7 +36,7 @@ from deploy.emulator.wire import (
 from deploy.profiles import Emulation
 
 if TYPE_CHECKING:
-    from deploy.emulator.views import View
+    from deploy.emulator.views import Started, View
 
 IDLE_EXIT = 42
 RESTART_EXIT = 43
@@ -86,10 +86,17 @@ class Daemon:
             if idle > self.board.idle_seconds and (idle > LONGEST_LIFE or not self.view.programs()):
                 return IDLE_EXIT
 
-    def popen(self, line: bytes, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
-        """Starts ``/bin/sh -c LINE`` on the board, in a session of its own. Raises OSError."""
-        environment = {**self.shown.environment, "COLUMNS": "80"}
-        return self.view.popen(line, stdin, stdout, environment)
+    def run_shell(self, line: bytes) -> Started:
+        """Starts ``/bin/sh -c LINE`` on the board. Raises OSError."""
+        return self.view.run_shell(line, self._environment)
+
+    def run_terminal(self, end: int) -> subprocess.Popen[bytes]:
+        """Starts an interactive shell on a terminal of the board. Raises OSError."""
+        return self.view.run_terminal(end, self._environment)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**self.shown.environment, "COLUMNS": "80"}
 
     def to_host(self, path: str) -> Path:
         """Where a path of the board lies for this process."""

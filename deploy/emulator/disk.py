@@ -39,6 +39,9 @@ class EmulatedBoard:
     """Size in bytes of a disk in memory in place of the folder; 0: the folder is the disk."""
     libraries: dict[str, str] = field(default_factory=dict)
     hidden_tools: tuple[str, ...] = ()
+    """Commands that the board lacks."""
+    hollow_tools: tuple[str, ...] = ()
+    """Commands whose link exists on the board although toybox was built without them."""
     secure: bool = False
     idle_seconds: float = 600.0
 
@@ -88,7 +91,8 @@ def read_board(folder: Path) -> EmulatedBoard:
     """The board whose folder this is."""
     value = json.loads((folder / "board.json").read_text())
     port = int(value.get("port", 0))
-    value["hidden_tools"] = tuple(value.get("hidden_tools", ()))
+    for name in ("hidden_tools", "hollow_tools"):
+        value[name] = tuple(value.get(name, ()))
     return EmulatedBoard(folder=folder, key=f"127.0.0.1:{port}" if port else folder.name, **value)
 
 

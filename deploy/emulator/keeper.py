@@ -17,10 +17,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from core.errors import HostUnsupported, OhforgeError
+from core.errors import OhforgeError
 from deploy.emulator import sandbox, syscalls
 from deploy.emulator.daemon import IDLE_EXIT, REBOOT_EXIT, Daemon
 from deploy.emulator.disk import EmulatedBoard, read_board, short_path
+from deploy.emulator.proot import build_root, end_descendants
 from deploy.emulator.rootfs import describe_root
 from deploy.emulator.tools import find_tools
 from deploy.emulator.views import NamespaceView
@@ -60,21 +61,25 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
         mount_point=board.run / "root",
         disk=board.disk,
         disk_bytes=board.memory_disk or None,
-        files=describe_root(profile, shown, tools, board.hidden_tools),
+        files=describe_root(profile, shown, tools, board.hidden_tools, board.hollow_tools),
         tools=tools,
         libraries={arch: Path(folder) for arch, folder in board.libraries.items()},
         arches=profile.arches,
         host_name=shown.host_name,
     )
-    listening = _listen(board)
     # The descriptor is the way to the board's folder from inside the sandbox, which has another root.
     folder = Path(f"/proc/self/fd/{os.open(board.folder, os.O_RDONLY | os.O_DIRECTORY)}")
-    daemon = Daemon(board=board, shown=shown, listening=listening, folder=folder, view=NamespaceView())
-    if kind == "proot":
-        raise HostUnsupported("proot is not supported yet.")
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    view = build_root(room) if kind == "proot" else NamespaceView()
+    daemon = Daemon(board=board, shown=shown, listening=_listen(board), folder=folder, view=view)
+    if kind == "proot":
+        return _keep_with_proot(daemon, report_to)
+    return _keep_in_namespaces(room, daemon, report_to)
+
+
+def _keep_in_namespaces(room: sandbox.Room, daemon: Daemon, report_to: int) -> int:
     sandbox.leave_host()
     init = os.fork()
     if init == 0:
@@ -85,6 +90,21 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     except SystemExit:
         os.kill(init, signal.SIGKILL)
         os.waitpid(init, 0)
+    return 0
+
+
+def _keep_with_proot(daemon: Daemon, report_to: int) -> int:
+    """Without a process namespace the keeper itself is init."""
+    syscalls.take_orphans()
+    os.umask(0o022)
+    report = report_to
+    try:
+        while (ended := _run_hdcd(daemon, report)) != IDLE_EXIT:
+            report = -1
+            if ended == REBOOT_EXIT:
+                end_descendants()
+    finally:
+        end_descendants()
     return 0
 
 

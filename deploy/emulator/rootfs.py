@@ -30,11 +30,18 @@ class RootFiles:
     links: dict[str, str]
 
 
-def describe_root(profile: Profile, shown: Emulation, tools: Tools, hidden: tuple[str, ...] = ()) -> RootFiles:
-    """All files of the board's root, from its profile; `hidden` names commands that it shall lack."""
+def describe_root(
+    profile: Profile, shown: Emulation, tools: Tools, hidden: tuple[str, ...] = (), hollow: tuple[str, ...] = ()
+) -> RootFiles:
+    """All files of the board's root, from its profile.
+
+    `hidden` names commands that it shall lack, `hollow` those that it shall have as links only.
+    """
     gone = {*hidden, *shown.missing_tools}
     scripts = {f"system/bin/{path.stem}": path.read_text() for path in SCRIPTS.glob("*.sh") if path.stem not in gone}
+    scripts |= {f"system/bin/{name}": _HOLLOW.format(name=name) for name in hollow}
     emulators = {f"system/emulator/run-{arch}": _run_script(arch, shown) for arch in tools.emulators}
+    emulators["system/emulator/run-foreign"] = _FOREIGN.replace("CASES", _cases(tools))
     links = {f"system/bin/{name}": "toybox" for name in tools.applets if name not in gone}
     if tools.busybox is not None:
         links |= {f"system/bin/{n}": "../emulator/busybox" for n in EXTRA_APPLETS if n not in gone | {*tools.applets}}
@@ -45,6 +52,42 @@ def describe_root(profile: Profile, shown: Emulation, tools: Tools, hidden: tupl
         executable=scripts | emulators,
         links={**LINKS, **{path: to for path, to in links.items() if path not in scripts}},
     )
+
+
+_FOREIGN = """#!/system/emulator/sh
+# proot calls this in place of every program of another CPU: [-E NAME=VALUE]... -0 ARGV0 PROGRAM ARGUMENTS
+while [ "$1" != -0 ]; do shift; done
+name=$2 program=$3; shift 3
+# What proot adds for emulators of its own kind would be seen by the board's programs.
+own=
+IFS=:; for folder in $LD_LIBRARY_PATH; do
+  case $folder in /host-rootfs*) ;; *) own=$own${own:+:}$folder ;; esac
+done; unset IFS
+if [ -n "$own" ]; then LD_LIBRARY_PATH=$own; else unset LD_LIBRARY_PATH; fi
+IFS= read -r -N 5 start <"$program"
+case $start in
+CASES
+esac
+echo "$name: not executable" >&2; exit 126
+"""
+_CASE = """*$'\\00{bits}')
+  # The second segment of a dynamic program names its loader.
+  if [ ! -e {loader} ] && [ "$(od -An -tx1 -j {offset} -N 1 "$program")" = ' 03' ]; then
+    echo "/bin/sh: $name: No such file or directory" >&2; exit 126
+  fi
+  exec /system/emulator/run-{arch} "$program" "$name" "$@" ;;"""
+
+
+def _cases(tools: Tools) -> str:
+    cases = []
+    for name in tools.emulators:
+        arch = ARCHES[name]
+        bits, offset = (2, 120) if arch.elf_bits == 64 else (1, 84)
+        cases.append(_CASE.format(bits=bits, loader=arch.loader, offset=offset, arch=name))
+    return "\n".join(cases)
+
+
+_HOLLOW = "#!/bin/sh\necho 'toybox: Unknown command {name}' >&2; exit 127\n"
 
 
 def lay_out(root: Path, files: RootFiles, tools: Tools, libraries: dict[str, Path]) -> None:

@@ -113,4 +113,9 @@ def find_server(option: str) -> Server:
         port = int(given)
         if not 0 < port <= 65535:
             raise NoServer(f"OHOS_HDC_SERVER_PORT {given} is not in (0, 65535] range\n")
-    return Server(port=port, folder=Path(os.environ.get("TMPDIR") or "/tmp"))  # noqa: S108
+    return Server(port=port, folder=temporary_folder())
+
+
+def temporary_folder() -> Path:
+    """Where a server keeps its files."""
+    return Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108

@@ -26,6 +26,7 @@ MNT_DETACH = 2
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -72,6 +73,11 @@ def set_host_name(name: str) -> None:
 def die_with_parent(signal_number: int) -> None:
     """The kernel sends this process the signal when its parent ends."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl")
+
+
+def take_orphans() -> None:
+    """Makes this process the parent of all descendants whose own parent ends."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def set_process_name(name: str) -> None:

@@ -50,18 +50,15 @@ class ShellTask:
         if self._faults.use("drop-command"):
             self._session.end(self._channel)
             return
-        reader, writer = os.pipe()
         try:
-            self._shell = self._session.board.popen(self._line, reader, writer)
+            started = self._session.board.run_shell(self._line)
         except OSError as error:
-            os.close(reader)
-            os.close(writer)
             text = f"start shell failed -1: {os.strerror(error.errno or 0)}\n"
             self._session.send(self._channel, Command.ECHO_RAW, text.encode())
             self._session.end(self._channel)
             return
-        os.close(writer)
-        threading.Thread(target=self._pump, args=(reader,), daemon=True).start()
+        self._shell = started.process
+        threading.Thread(target=self._pump, args=(started.output,), daemon=True).start()
         threading.Thread(target=self._shell.wait, daemon=True).start()
 
     def handle(self, command: int, data: bytes) -> None:
@@ -120,9 +117,7 @@ class TerminalTask:
 
     def start(self) -> None:
         self._terminal, end = os.openpty()
-        # A session leader that opens a terminal gets it as its controlling one, so that Ctrl-C works.
-        terminal = os.ttyname(end).encode()
-        self._shell = self._session.board.popen(b"exec <%b >%b 2>&1 /bin/sh -i" % (terminal, terminal), end, end)
+        self._shell = self._session.board.run_terminal(end)
         os.close(end)
         threading.Thread(target=self._pump, daemon=True).start()
         threading.Thread(target=self._shell.wait, daemon=True).start()

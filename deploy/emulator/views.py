@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,17 +15,32 @@ PROGRAM_WORD = 7
 """Index of the program in the command line by which the sandbox starts qemu."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A shell that runs, and the descriptor from which all that is written to its output is read."""
+
+    process: subprocess.Popen[bytes]
+    output: int
+
+
 class View(Protocol):
     """The board as its daemon sees it."""
 
     def to_host(self, path: str) -> Path:
         """Where a path of the board lies for this process."""
 
-    def popen(self, line: bytes, stdin: int, stdout: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Starts ``/bin/sh -c LINE`` in a session of its own, with folder / and stderr on stdout. Raises OSError."""
+    def run_shell(self, line: bytes, environment: dict[str, str]) -> Started:
+        """Starts ``/bin/sh -c LINE`` as the leader of a session, in folder /.
+
+        Standard output and error are one pipe; standard input is the read end of the same pipe, as with hdcd.
+        Raises OSError.
+        """
+
+    def run_terminal(self, end: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Starts an interactive shell whose controlling terminal is `end`. Raises OSError."""
 
     def terminate(self, shell: subprocess.Popen[bytes], number: int) -> None:
-        """Sends a signal to the shell that `popen` started, and to nothing else."""
+        """Sends a signal to a shell that was started here, and to nothing else."""
 
     def programs(self) -> list[int]:
         """Processes on the board besides init and the daemon."""
@@ -44,16 +59,19 @@ class NamespaceView:
     def to_host(self, path: str) -> Path:
         return Path(path)
 
-    def popen(self, line: bytes, stdin: int, stdout: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [b"/bin/sh", b"-c", line],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stdout,
-            cwd="/",
-            env=environment,
-            start_new_session=True,
-        )
+    def run_shell(self, line: bytes, environment: dict[str, str]) -> Started:
+        reader, writer = os.pipe()
+        try:
+            process = _start([b"/bin/sh", b"-c", line], reader, writer, environment)
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        return Started(process=process, output=reader)
+
+    def run_terminal(self, end: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        return _start([b"/bin/sh", b"-c", on_terminal(end)], end, end, environment)
 
     def terminate(self, shell: subprocess.Popen[bytes], number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -63,7 +81,7 @@ class NamespaceView:
         return [number for number in list_processes() if number not in (1, os.getpid())]
 
     def is_running_program(self, state: os.stat_result) -> bool:
-        return is_program_of(self.programs(), state)
+        return is_program_of(self.programs(), state, self.to_host)
 
     def set_read_only(self, wanted: bool) -> None:
         from deploy.emulator import syscalls
@@ -77,19 +95,31 @@ class NamespaceView:
             syscalls.mount("none", "/data", flags=flags | (syscalls.MS_RDONLY if wanted else 0))
 
 
+def on_terminal(end: int) -> bytes:
+    """What sh runs to get a terminal: a session leader that opens one has it as its controlling terminal."""
+    terminal = os.ttyname(end).encode()
+    return b"exec <%b >%b 2>&1 /bin/sh -i" % (terminal, terminal)
+
+
 def list_processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
-def is_program_of(processes: Iterable[int], state: os.stat_result) -> bool:
+def is_program_of(processes: Iterable[int], state: os.stat_result, to_host: Callable[[str], Path]) -> bool:
     """Whether one of the processes runs the file, by itself or under qemu."""
     for number in processes:
         folder = Path("/proc") / str(number)
         with contextlib.suppress(OSError, IndexError):
             words = (folder / "cmdline").read_bytes().split(b"\0")
             emulated = words[0].startswith(EMULATOR)
-            program = Path(os.fsdecode(words[PROGRAM_WORD])) if emulated else folder / "exe"
+            program = to_host(os.fsdecode(words[PROGRAM_WORD])) if emulated else folder / "exe"
             found = program.stat()
             if (found.st_dev, found.st_ino) == (state.st_dev, state.st_ino):
                 return True
     return False
+
+
+def _start(argv: list[bytes], stdin: int, stdout: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        argv, stdin=stdin, stdout=stdout, stderr=stdout, cwd="/", env=environment, start_new_session=True
+    )

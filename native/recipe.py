@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from core.errors import InvalidData, nearest, unknown_name
 from core.files import sha256_folder, sha256_json
 from native.runspec import MetricPattern, RunSpec, check_placeholders
+from toolchains.arch import ARCHES
+from toolchains.toolchain import HOST_TOOLCHAINS
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -297,6 +299,11 @@ def _check_meaning(recipe: Recipe, file: Path) -> None:
     for key, names in (("products", [p.name for p in recipe.products]), ("run", [r.model for r in recipe.run])):
         for name in {name for name in names if names.count(name) > 1}:
             raise InvalidData(f"{file}: {key} has {name!r} more than once.")
+    files = [Path(product.path).name for product in recipe.products]
+    for name in {name for name in files if files.count(name) > 1}:
+        raise InvalidData(f"{file}: products has the file name {name!r} more than once; they lie in one folder.")
+    for index, rule in enumerate(recipe.rules):
+        _check_conditions(rule, f"{file}: rules[{index}].when")
     for key, text in _texts_with_placeholders(recipe):
         check_placeholders(text, PLACEHOLDERS, f"{file}: {key}")
     for index, product in enumerate(recipe.products):
@@ -308,6 +315,13 @@ def _check_meaning(recipe: Recipe, file: Path) -> None:
             raise InvalidData(f"{file}: sources[{index}].path names {source.path}, which is not there.")
     for index, spec in enumerate(recipe.run):
         _check_run(recipe, spec, f"{file}: run[{index}]")
+
+
+def _check_conditions(rule: Rule, where: str) -> None:
+    for name, known in (("arch", tuple(ARCHES)), ("toolchain", HOST_TOOLCHAINS)):
+        for value in rule.when.get(name, ()):
+            if value not in known:
+                raise InvalidData(f"{where}.{name}: {unknown_name(name, value, known).message}")
 
 
 def _texts_with_placeholders(recipe: Recipe) -> Iterator[tuple[str, str]]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from invoke import Context, Exit, Task
-from invoke.parser import Argument
+from invoke.context import Context
+from invoke.exceptions import Exit
+from invoke.parser.argument import Argument
+from invoke.tasks import Task
 
 if TYPE_CHECKING:
     from core.errors import OhforgeError
@@ -46,8 +48,8 @@ def command(
 ) -> Callable[[Callable[..., Answer | None]], Task[Any]]:
     """Makes an Invoke task of a function ``body(session, …) -> Answer``.
 
-    `optional_positional` is a positional argument that need not be given when the flag `unless` is, or at all
-    when `unless` is empty: Invoke itself knows only positional arguments that must be there.
+    `optional_positional` is a positional argument that need not be given when the flag `unless` is: Invoke itself
+    knows only positional arguments that must be there.
     """
 
     def make(body: Callable[..., Answer | None]) -> Task[Any]:

@@ -1,0 +1,53 @@
+"""``invoke build``: programs from recipes, or the user's own project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from commands.command import Answer, command
+
+if TYPE_CHECKING:
+    from core.session import Session
+
+
+@command(
+    default=True,
+    help={
+        "target": "Recipe to build: `invoke build.list` shows them.",
+        "arch": "arm32, arm64 or x86_64.",
+        "toolchain": "Host toolchain: ohos or zig. Default: the setting, else ohos when an SDK is there, else zig.",
+        "sdk": "Folder of an ohos-sdk, in any of its usual layouts.",
+        "cpu": "CPU tuning such as cortex-a55; default generic, which runs on every CPU of the arch.",
+        "static": "Link statically: the program then needs no library on the board.",
+        "jobs": "Compile jobs at once; default: all cores.",
+    },
+)
+def build(
+    session: Session,
+    target: str = "llama",
+    arch: str = "arm64",
+    toolchain: str = "",
+    sdk: str = "",
+    cpu: str = "",
+    static: bool = False,
+    jobs: int = 0,
+) -> Answer:
+    """Cross-compile a program; a second call with nothing changed does nothing."""
+    from native.build import BuildRequest, ensure_built
+
+    request = BuildRequest(
+        target=target, arch=arch, toolchain=toolchain, sdk=sdk, cpu=cpu, static=static or None, jobs=jobs
+    )
+    outcome = ensure_built(session, request)
+    path = outcome.artifact.folder / "artifact.json"
+    what = "built" if outcome.rebuilt else "nothing to do"
+    session.console.info(f"{what} ({outcome.reason}) in {outcome.seconds:.1f} s: {path}")
+    return Answer(
+        {
+            "artifact": str(path),
+            "key": outcome.artifact.key,
+            "rebuilt": outcome.rebuilt,
+            "reason": outcome.reason,
+            "seconds": round(outcome.seconds, 3),
+        }
+    )

@@ -1,0 +1,44 @@
+"""``invoke model.*``: model files, by name or by path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from commands.command import Answer, command
+
+if TYPE_CHECKING:
+    from core.session import Session
+
+
+@command(name="list", help={})
+def list_(session: Session) -> Answer:
+    """List the models that can be had by name."""
+    from core.files import human_bytes
+    from native.models import list_models
+
+    models = list_models(session)
+    rows = [[m["name"], m["kind"], human_bytes(m["size"]), m["licence"], m["path"] or "not fetched"] for m in models]
+    session.console.table(["NAME", "KIND", "SIZE", "LICENCE", "FILE"], rows)
+    return Answer({"models": models})
+
+
+@command(positional=("name",), help={"name": "A name that `invoke model.list` shows."})
+def fetch(session: Session, name: str) -> Answer:
+    """Fetch a model by name; its hash is checked."""
+    from native.models import fetch_model
+
+    model = fetch_model(session, name)
+    session.console.info(f"{model.path}  sha256 {model.sha256}, licence {model.licence}")
+    return Answer({"name": model.name, "path": str(model.path), "size": model.size, "sha256": model.sha256})
+
+
+@command(positional=("file",), help={"file": "A .gguf or .ms file."})
+def inspect(session: Session, file: str) -> Answer:
+    """Say what is in a model file; only its header is read."""
+    from native.inspect import describe_lines, inspect_model
+
+    description = inspect_model(Path(file).expanduser())
+    for line in describe_lines(description):
+        session.console.info(line)
+    return Answer(description)

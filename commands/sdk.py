@@ -1,0 +1,1 @@
+"""``invoke sdk.*``: the ohos-sdk."""

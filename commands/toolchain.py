@@ -1,0 +1,1 @@
+"""``invoke toolchain.*``: toolchain files, for us and for other tools."""

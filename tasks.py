@@ -1,0 +1,13 @@
+"""The command line of ohforge: ``invoke --list`` shows all tasks, ``invoke TASK --help`` one."""
+
+from invoke import Collection
+
+from commands import board, build, host, model, sdk, toolchain
+from core.settings import defaults
+
+ns = Collection()
+for module in (sdk, toolchain, build, model, board):
+    ns.add_collection(Collection.from_module(module))
+ns.add_task(host.doctor)
+ns.add_task(host.demo)
+ns.configure({"ohforge": defaults()})

@@ -1,0 +1,90 @@
+"""The documentation is in step with the code and with itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+from generate_docs import PAGES
+
+ROOT = Path(__file__).parents[2]
+PAGES_FOR_PEOPLE = [ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+LINK = re.compile(r"\[[^]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+INVOKE = re.compile(r"(?:^|`|&& )invoke (?!TASK)([a-z][a-z0-9]*(?:\.[a-z]+)?)((?: [^`\n]*)?)", re.MULTILINE)
+
+
+@cache
+def task_help(name: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "invoke", *([name, "--help"] if name else ["--list"])],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"invoke {name}: {done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_pages_made_from_code_are_up_to_date(name: str) -> None:
+    assert (ROOT / name).read_text() == PAGES[name](), "run .venv/bin/python scripts/generate_docs.py"
+
+
+def code_of(page: str) -> list[str]:
+    """The commands of a page without their comments."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    return [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+
+
+def outline(page: str) -> list[str]:
+    """Levels of the headings, in order, and how many table rows and list items stand below each."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    return re.findall(r"^(#+ |\||- )", text, re.MULTILINE)
+
+
+def test_both_readmes_have_the_same_commands_and_the_same_outline() -> None:
+    assert code_of("README.md") == code_of("README.zh-CN.md")
+    assert outline("README.md") == outline("README.zh-CN.md")
+
+
+@pytest.mark.parametrize("page", PAGES_FOR_PEOPLE, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if not target.startswith(("https://", "http://")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES_FOR_PEOPLE, ids=lambda page: page.name)
+def test_every_command_that_is_shown_exists_with_its_flags(page: Path) -> None:
+    for name, rest in INVOKE.findall(page.read_text()):
+        known = task_help(name)
+        for flag in re.findall(r" (--[a-z][a-z-]*)", rest.split(" -- ")[0].split(" #")[0]):
+            assert flag in known, f"{page.name} shows `invoke {name} {flag}`"
+
+
+def test_every_task_is_documented_and_explains_every_flag() -> None:
+    names = re.findall(r"^  ([a-z][\w.-]*)", task_help(""), re.MULTILINE)
+    assert len(names) >= 10
+    for name in names:
+        text = task_help(name)
+        assert "Docstring:\n  none" not in text, name
+        options = text.partition("Options:")[2]
+        for line in re.findall(r"^  (-.*)$", options, re.MULTILINE):
+            assert "  " in line.strip() or len(line) > 30, f"{name}: {line}"
+
+
+def test_every_dependency_has_its_reason() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    for requirement in project["dependencies"]:
+        name = re.split(r"[><=!~\[ ]", requirement)[0]
+        assert re.search(rf"\b{re.escape(name)}\b", page), name

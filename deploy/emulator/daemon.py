@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from deploy.emulator.disk import EmulatedBoard
 from deploy.emulator.faults import FaultFile
 from deploy.emulator.injector import Injector, LinkCut, Restart
-from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ShellTask, Task, TerminalTask
+from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ForwardTask, ShellTask, Task, TerminalTask
 from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import (
     BANNER,
@@ -198,6 +198,9 @@ class Session(threading.Thread):
             self._start(channel, FileReceiveTask(self, channel))
         elif command == Command.FILE_INIT:
             self._start(channel, FileSendTask(self, channel, data))
+        elif command in (Command.FORWARD_CHECK, Command.FORWARD_INIT) and channel not in self._tasks:
+            self._start(channel, ForwardTask(self, channel))
+            self._tasks[channel].handle(command, data)
         elif channel in self._tasks:
             self._tasks[channel].handle(command, data)
         else:

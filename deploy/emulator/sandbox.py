@@ -20,7 +20,7 @@ from toolchains.arch import ARCHES
 
 ROOT_BYTES = 512 * 1024 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-NAMESPACES = sys.CLONE_NEWUSER | sys.CLONE_NEWNS | sys.CLONE_NEWPID | sys.CLONE_NEWUTS | sys.CLONE_NEWIPC
+NAMESPACES = sys.CLONE_NEWUSER | sys.CLONE_NEWPID | sys.CLONE_NEWUTS | sys.CLONE_NEWIPC
 _ELF_MACHINES = {"arm32": (1, 0x28), "arm64": (2, 0xB7), "x86_64": (2, 0x3E)}
 _PT_INTERP = 3
 
@@ -63,6 +63,8 @@ def build_room(room: Room) -> None:
     """
     root = room.mount_point
     try:
+        # Not before this: pivot_root would also move the keeper, if it had the same mounts.
+        sys.unshare(sys.CLONE_NEWNS)
         sys.mount("none", "/", flags=sys.MS_REC | sys.MS_PRIVATE)
         sys.mount("tmpfs", str(root), "tmpfs", sys.MS_NODEV | sys.MS_NOSUID, f"mode=755,size={ROOT_BYTES}")
         for folder, mode in (("tmp", "1777"), ("sys", "755")):

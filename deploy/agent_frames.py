@@ -1,0 +1,282 @@
+"""The stream of frames in which the agent answers for a program; docs/agent.md describes it byte by byte.
+
+A link may put text of its own between frames (a shell's complaint, a line of hdc), cut the stream anywhere or
+change bytes in it. Each frame carries a number and a checksum, and the last one tells how many bytes there were, so
+that an answer is either whole or known not to be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.errors import ContentDiffers, LostConnection, RunError
+from core.process import OnOutput
+
+AGENT_VERSION = 1
+MAGIC = b"\xf5OHF"
+HEADER = struct.Struct("<4sB3sIIQI")
+"""Magic, type, zeros, payload length, number, microseconds since the agent began, CRC-32 of the rest and the payload."""
+CHECKSUM_SIZE = 4
+PAYLOAD_LIMIT = 32768
+NOISE_LIMIT = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """The board at one moment. Temperatures in °C, frequencies in Hz, memory in bytes; None: the sensor failed."""
+
+    seconds: float
+    """Since the agent began, by the board's clock."""
+    temperatures: Mapping[str, float | None]
+    cpu_frequencies: Mapping[str, int | None]
+    other_frequencies: Mapping[str, int | None]
+    available_bytes: int
+    resident_bytes: int
+    """Of the program itself, without what it started."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What the program used, as the board's kernel counted it, with all that it started and waited for."""
+
+    user_seconds: float
+    system_seconds: float
+    max_rss_bytes: int
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    blocks_read: int
+    blocks_written: int
+    """Blocks have 512 bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartFailure:
+    """Why the program could not be started: at which stage (``folder``, ``exec`` …), and what the kernel said."""
+
+    stage: str
+    errno: int
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentReport:
+    """How a program ended. Exactly one of `failure` and `usage` is there."""
+
+    exit_code: int | None = None
+    """None when a signal ended it, or when it could not be ended."""
+    signal: int = 0
+    core_dumped: bool = False
+    reason: str = ""
+    """Why the agent ended it: ``deadline``, ``reader gone`` or the name of a signal; empty when it ended by itself."""
+    wall_seconds: float = 0.0
+    usage: Usage | None = None
+    failure: StartFailure | None = None
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    first_output_seconds: float | None = None
+    """From the program's start to its first byte on either stream, by the board's clock."""
+    left: int = 0
+    """Processes that the program left running, and that were ended after it."""
+    survivors: int = 0
+    """Processes that could not be ended."""
+    samples_lost: int = 0
+    noise: bytes = b""
+    """What stood between the frames."""
+
+    @property
+    def status(self) -> int:
+        """The status as a shell gives it: 128 + n for signal n; 126 and 127 when it could not be started."""
+        if self.failure is not None:
+            return 127 if self.failure.errno == 2 else 126
+        return 128 + self.signal if self.signal else self.exit_code or 0
+
+
+@dataclass
+class _Stream:
+    hand_on: OnOutput | None
+    count: int = 0
+
+
+@dataclass
+class FrameDecoder:
+    """Takes the agent's output in chunks of any size and hands on what is in it at once."""
+
+    on_stdout: OnOutput | None = None
+    on_stderr: OnOutput | None = None
+    on_sample: Callable[[Sample], None] | None = None
+    started: bool = False
+    """Whether the program runs, or ran."""
+    pid: int = 0
+    """Of the program on the board; also its session and group."""
+    lost: int = 0
+    """Frames that arrived damaged or not at all."""
+    _pending: bytearray = field(default_factory=bytearray)
+    _noise: bytearray = field(default_factory=bytearray)
+    _next_number: int = 0
+    _agent_seen: bool = False
+    _start_seconds: float = 0.0
+    _first_output: float | None = None
+    _names: dict[str, list[str]] = field(default_factory=dict)
+    _last: AgentReport | None = None
+    _failure: StartFailure | None = None
+
+    def __post_init__(self) -> None:
+        self._streams = {b"o": _Stream(self.on_stdout), b"e": _Stream(self.on_stderr)}
+
+    def feed(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+        self._pending += chunk
+        at = 0
+        while (at := self._skip_noise(at)) + HEADER.size <= len(self._pending):
+            _, kind, zeros, length, number, micros, checksum = HEADER.unpack_from(self._pending, at)
+            if zeros != bytes(3) or length > PAYLOAD_LIMIT:
+                at = self._reject(at)
+                continue
+            end = at + HEADER.size + length
+            if end > len(self._pending):
+                break
+            covered = zlib.crc32(memoryview(self._pending)[at : at + HEADER.size - CHECKSUM_SIZE])
+            payload = bytes(self._pending[at + HEADER.size : end])
+            if zlib.crc32(payload, covered) != checksum:
+                at = self._reject(at)
+                continue
+            self.lost += max(0, number - self._next_number)
+            self._next_number = number + 1
+            at = end
+            self._take(bytes([kind]), payload, micros / 1e6)
+        del self._pending[:at]
+
+    def finish(self) -> AgentReport:
+        """How the program ended, when no more will come.
+
+        Raises LostConnection when the agent's last word did not arrive, RunError when the agent itself did not run,
+        ContentDiffers when the stream was changed or has holes: output that was handed on may be wrong then.
+        """
+        self._add_noise(bytes(self._pending))
+        self._pending.clear()
+        noise = self._noise.decode("utf-8", "replace").strip()
+        if self._failure is None and self._last is None:
+            if self._agent_seen:
+                raise LostConnection(
+                    f"The agent's last word did not arrive: how the program (process {self.pid}) ended is not known."
+                )
+            raise RunError(
+                f"The agent did not run on the board{': ' + noise[-500:] if noise else ', and nothing says why'}."
+            )
+        if self.lost:
+            raise ContentDiffers(f"{self.lost} frame(s) of the program's output arrived damaged or not at all.")
+        if self._failure is not None or self._last is None:
+            return AgentReport(failure=self._failure, noise=bytes(self._noise))
+        for name, stream, sent in (
+            ("stdout", self._streams[b"o"], self._last.stdout_bytes),
+            ("stderr", self._streams[b"e"], self._last.stderr_bytes),
+        ):
+            if stream.count != sent:
+                raise ContentDiffers(f"The program printed {sent} bytes to {name}, but {stream.count} arrived.")
+        return dataclasses.replace(self._last, noise=bytes(self._noise))
+
+    def _skip_noise(self, at: int) -> int:
+        """The place of the next magic from `at` on; what is before it is noise. A begun magic at the end is kept."""
+        found = self._pending.find(MAGIC, at)
+        if found < 0:
+            found = len(self._pending)
+            for length in range(min(len(MAGIC) - 1, found - at), 0, -1):
+                if self._pending.endswith(MAGIC[:length]):
+                    found -= length
+                    break
+        self._add_noise(bytes(self._pending[at:found]))
+        return found
+
+    def _reject(self, at: int) -> int:
+        """Skips what looks like a frame and is none: the next one may begin within it.
+
+        When it was one, and was damaged, its number is missing from the next.
+        """
+        self._add_noise(MAGIC)
+        return at + len(MAGIC)
+
+    def _add_noise(self, text: bytes) -> None:
+        self._noise += text[: max(0, NOISE_LIMIT - len(self._noise))]
+
+    def _take(self, kind: bytes, payload: bytes, seconds: float) -> None:
+        if kind in self._streams:
+            self._take_output(self._streams[kind], payload, seconds)
+            return
+        try:
+            self._take_word(kind, json.loads(payload), seconds)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"The agent said something that is not understood: {payload[:200]!r}") from error
+
+    def _take_word(self, kind: bytes, value: Any, seconds: float) -> None:
+        match kind:
+            case b"H":
+                self._agent_seen = True
+                if value["agent"] != AGENT_VERSION:
+                    raise RunError(f"The agent on the board has version {value['agent']}, not {AGENT_VERSION}.")
+            case b"S":
+                self.started, self.pid, self._start_seconds = True, int(value["pid"]), seconds
+            case b"F":
+                self._failure = StartFailure(stage=value["stage"], errno=value["errno"], error=value["error"])
+            case b"d":
+                self._names = {key: _numbered(names) for key, names in value.items()}
+            case b"s" if self.on_sample is not None:
+                self.on_sample(self._sample(value, seconds))
+            case b"X":
+                self._last = self._report(value)
+
+    def _take_output(self, stream: _Stream, payload: bytes, seconds: float) -> None:
+        if self._first_output is None:
+            self._first_output = seconds - self._start_seconds
+        stream.count += len(payload)
+        if stream.hand_on is not None:
+            stream.hand_on(payload)
+
+    def _sample(self, value: Mapping[str, Any], seconds: float) -> Sample:
+        def named(key: str, factor: float) -> dict[str, Any]:
+            numbers = zip(self._names.get(key, ()), value[key], strict=False)
+            return {name: None if number is None else number * factor for name, number in numbers}
+
+        return Sample(
+            seconds=seconds,
+            temperatures=named("temperatures", 0.001),
+            cpu_frequencies=named("cpu_frequencies", 1000),
+            other_frequencies=named("other_frequencies", 1),
+            available_bytes=value["available_kb"] * 1024,
+            resident_bytes=value["resident_kb"] * 1024,
+        )
+
+    def _report(self, last: Mapping[str, Any]) -> AgentReport:
+        same = [field.name for field in dataclasses.fields(Usage) if field.name in last]
+        return AgentReport(
+            exit_code=last["code"] if last["ended"] and not last["signal"] else None,
+            signal=last["signal"],
+            core_dumped=last["core"],
+            reason=last["reason"],
+            wall_seconds=last["wall_us"] / 1e6,
+            usage=Usage(
+                user_seconds=last["user_us"] / 1e6,
+                system_seconds=last["system_us"] / 1e6,
+                max_rss_bytes=last["max_rss_kb"] * 1024,
+                **{name: last[name] for name in same},
+            ),
+            first_output_seconds=self._first_output,
+            **{name: last[name] for name in ("stdout_bytes", "stderr_bytes", "left", "survivors", "samples_lost")},
+        )
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """`names`, with a number behind each that was there before: boards have several zones of one name."""
+    seen: dict[str, int] = {}
+    unique = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return unique

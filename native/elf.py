@@ -17,6 +17,9 @@ EF_ARM_ABI_FLOAT_SOFT = 0x200
 EF_ARM_ABI_FLOAT_HARD = 0x400
 """Flags of "ELF for the Arm Architecture", section 4.1.1; the linkers set the first for softfp objects too."""
 
+BAD_VALUES = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, OSError, MemoryError)
+"""What the reader raises, besides its own errors, for offsets and sizes that make no sense."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ElfInfo:
@@ -55,16 +58,7 @@ def inspect_elf(path: Path) -> ElfInfo | None:
 
         try:
             return _read(ELFFile(file), path.stat().st_size)
-        except (
-            ELFError,
-            ConstructError,
-            _CutShort,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            OverflowError,
-        ) as why:
+        except (ELFError, ConstructError, _CutShort, *BAD_VALUES) as why:
             raise DamagedProgram(f"{path} begins as an ELF file, but is damaged: {why}") from why
 
 
@@ -77,9 +71,8 @@ def _read(elf: ELFFile, size: int) -> ElfInfo:
     if header["e_shoff"] + header["e_shnum"] * header["e_shentsize"] > size:
         raise _CutShort("it ends before its section table")
     segments: list[Any] = list(elf.iter_segments())
-    for segment in segments:
-        if segment["p_type"] == "PT_LOAD" and segment["p_offset"] + segment["p_filesz"] > size:
-            raise _CutShort("it ends within a segment that is to be loaded")
+    if any(segment["p_offset"] + segment["p_filesz"] > size for segment in segments):
+        raise _CutShort("it ends within a segment")
     interpreter = next((s.get_interp_name() for s in segments if s["p_type"] == "PT_INTERP"), "")
     dynamic = list(_dynamic_tags(segments))
     return ElfInfo(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,3 +76,8 @@ def quote_cmake(value: object) -> str:
     while f"]{marks}]" in text + "]":
         marks += "="
     return f"[{marks}[{text}]{marks}]"
+
+
+def pkg_config_folders(prefixes: Sequence[Path]) -> str:
+    """Where pkg-config looks for libraries of the board: nowhere else than below the prefixes."""
+    return ":".join(f"{prefix}/{folder}/pkgconfig" for prefix in prefixes for folder in ("lib", "share"))

@@ -96,33 +96,46 @@ def choose_toolchain(
     Says what was chosen, and why. Raises UnknownName, TuningNotForArch, SdkNotFound, SdkIncomplete, HostToolMissing.
     """
     request = ToolchainRequest(
-        arch=arch, cpu=cpu, static=static, stl=stl, prefixes=tuple(p.absolute() for p in prefixes)
+        arch=arch, cpu=cpu, static=static, stl=stl, prefixes=tuple(prefix.absolute() for prefix in prefixes)
     )
-    chosen, why = _choose_name(session, name, sdk)
+    return prepare_toolchain(session, request, name=name, sdk=sdk)
+
+
+def prepare_toolchain(session: Session, request: ToolchainRequest, *, name: str = "", sdk: str = "") -> HostToolchain:
+    """As `choose_toolchain`, with all that a request can say."""
+    chosen, why, found = _choose_name(session, name, sdk)
     if chosen == "zig":
         from toolchains.zig import prepare_zig
 
         toolchain = prepare_zig(session, request)
     else:
-        raise unknown_name("host toolchain", chosen, ["zig"])
+        from toolchains.ohos import prepare_ohos
+        from toolchains.sdk import require_sdk
+
+        toolchain = prepare_ohos(session, request, found or require_sdk(session, sdk))
     session.console.chosen("toolchain", f"{toolchain.name}, {toolchain.title}", why)
     return toolchain
 
 
-def _choose_name(session: Session, name: str, sdk: str) -> tuple[str, str]:
-    if name and name not in HOST_TOOLCHAINS:
-        raise unknown_name("host toolchain", name, HOST_TOOLCHAINS)
+def _choose_name(session: Session, name: str, sdk: str) -> tuple[str, str, Sdk | None]:
+    """Which toolchain, why, and the SDK when it had to be looked for."""
+    for given in (name, session.settings.toolchain):
+        if given and given not in HOST_TOOLCHAINS:
+            raise unknown_name("host toolchain", given, HOST_TOOLCHAINS)
     if name == "zig" and sdk:
-        raise UsageError(
-            "--sdk names an SDK, but --toolchain zig does not use one.", remedy="Leave one of the two away."
-        )
-    if name:
-        return name, "--toolchain"
+        raise UsageError("--sdk names an SDK, but --toolchain zig has none.", remedy="Leave one of them away.")
+    if name or sdk:
+        return name or "ohos", "--toolchain" if name else "--sdk", None
     if session.settings.toolchain:
-        if session.settings.toolchain not in HOST_TOOLCHAINS:
-            raise unknown_name("host toolchain", session.settings.toolchain, HOST_TOOLCHAINS)
-        return session.settings.toolchain, "ohforge.toolchain"
-    return "zig", "no SDK is installed or named"
+        return session.settings.toolchain, "ohforge.toolchain", None
+    from toolchains.sdk import find_sdk
+
+    found = find_sdk(session)
+    return (
+        ("ohos", f"there is an SDK, by {found.found_by}", found)
+        if found
+        else ("zig", "no SDK is installed or named", None)
+    )
 
 
 def check_compiler(session: Session, toolchain: HostToolchain, *, cxx: bool = True) -> float:

@@ -11,7 +11,7 @@ from core.errors import HostToolMissing, UsageError
 from core.files import sha256_json
 from core.session import Session
 from toolchains.arch import ARM32
-from toolchains.render import place_rendered, render
+from toolchains.render import pkg_config_folders, place_rendered, render
 from toolchains.toolchain import HostToolchain, ToolchainRequest
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
@@ -114,7 +114,7 @@ def _render_files(zig: Zig, tuning: Tuning, request: ToolchainRequest, place: _P
         version=zig.version,
         cpu_name=tuning.name,
         prefixes=request.prefixes,
-        pkg_config_libdir=":".join(f"{prefix}/lib/pkgconfig:{prefix}/share/pkgconfig" for prefix in request.prefixes),
+        pkg_config_libdir=pkg_config_folders(request.prefixes),
     )
     return {"toolchain.cmake": cmake, **{name: _render_program(name, zig, tuning, place) for name in PROGRAMS}}
 

@@ -17,7 +17,8 @@ import pytest
 from core.deadline import Deadline
 from core.process import RealRunner, Result
 from core.testing import FakeRunner
-from tests.support.standin_sdk import Release, make_release, runtime_tree, standin_sdk
+from deploy.emulator.disk import create_board, stop_board
+from tests.support.standin_sdk import Release, board_libraries, make_release, runtime_tree, standin_sdk
 from toolchains.arch import ARCHES, Arch
 
 PROBE = Path(__file__).parent.parent / "data/standin_sdk"
@@ -276,6 +277,29 @@ def test_the_tree_works_wherever_it_is_unpacked(sdk: Path, project: Path, tmp_pa
     assert configured.ok, configured.last_lines(30)
     built = run("cmake", "--build", tmp_path / "build")
     assert built.ok, built.last_lines(30)
+
+
+@pytest.mark.parametrize(("arch", "profile"), [("arm32", "dayu200"), ("arm64", "dayu200-arm64")])
+def test_dynamic_programs_run_on_the_emulated_board_through_the_sdks_hdc(
+    sdk: Path, shared_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str, profile: str
+) -> None:
+    target, here = ARCHES[arch], "/data/local/tmp"
+    build_probe(sdk, tmp_path / "build", target, *LINKAGES["c++_shared"])
+    monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(tmp_path / "boards"))
+    libraries = {arch: str(board_libraries(arch, shared_cache))}
+    board = create_board(f"emulated-{profile}", profile=profile, libraries=libraries)
+    hdc: list[str | Path] = [sdk / "toolchains/hdc", "-t", board.serial]
+    try:
+        sent = run(*hdc, "file", "send", tmp_path / "build/probe_cxx", f"{here}/probe_cxx")
+        assert "FileTransfer finish" in sent.text, sent.text
+        # The board's C++ library is found where OpenHarmony has it only by the loader's configuration, which is not ours.
+        path = f"LD_LIBRARY_PATH=/system/{'lib' if arch == 'arm32' else 'lib64'}"
+        said = run(*hdc, "shell", f"cd {here}; chmod 755 probe_cxx; {path} ./probe_cxx {here} 1; echo status $?")
+    finally:
+        stop_board(board)
+    lines = said.text.split()
+    assert "170" in lines, said.text
+    assert lines[-4:] == ["sin", "0.841471", "status", "0"], said.text
 
 
 def test_a_second_call_runs_no_program(sdk: Path, shared_cache: Path) -> None:

@@ -3,7 +3,7 @@
 See docs/standin-sdk.md for what it proves and what it does not.
 """
 
-from tests.support.standin_sdk.assemble import runtime_tree, standin_sdk
+from tests.support.standin_sdk.assemble import board_libraries, runtime_tree, standin_sdk
 from tests.support.standin_sdk.list_service import ListService
 from tests.support.standin_sdk.pack import VARIANTS, Release, Variant, make_release, synthetic_tree, tiny_tree
 
@@ -12,6 +12,7 @@ __all__ = [
     "ListService",
     "Release",
     "Variant",
+    "board_libraries",
     "make_release",
     "runtime_tree",
     "standin_sdk",

@@ -70,6 +70,12 @@ def runtime_tree(arch: str, cache: Path | None = None, runner: Runner | None = N
     return base / "runtime" / find_arch(arch).name
 
 
+def board_libraries(arch: str, cache: Path | None = None, runner: Runner | None = None) -> Path:
+    """The flat folder of libraries that an emulated board of that arch has in /system/lib or /system/lib64."""
+    place = "system/lib" if find_arch(arch).elf_bits == 32 else "system/lib64"
+    return runtime_tree(arch, cache, runner) / place
+
+
 def _root(cache: Path | None) -> Path:
     return (cache or Settings().cache) / "standin-sdk"
 

@@ -18,7 +18,7 @@ from core.deadline import Deadline
 from core.process import RealRunner, Result
 from core.testing import FakeRunner
 from deploy.emulator.disk import create_board, stop_board
-from tests.support.standin_sdk import Release, board_libraries, make_release, runtime_tree, standin_sdk
+from tests.support.standin_sdk import Release, board_libraries, make_release, runtime_tree, standin_sdk, tiny_tree
 from toolchains.arch import ARCHES, Arch
 
 PROBE = Path(__file__).parent.parent / "data/standin_sdk"
@@ -145,6 +145,59 @@ def test_linker_flags_grow_with_each_configure_only_from_7_0_on(
         assert configure(tree, project, build).ok
         found.append(cached(build, "CMAKE_EXE_LINKER_FLAGS").count("-lunwind"))
     assert found == counts
+
+
+PUBLISHED_COMPILE = (
+    "-fdata-sections -ffunction-sections -funwind-tables -fstack-protector-strong -no-canonical-prefixes -fno-addrsig"
+    " -Wa,--noexecstack -Wformat -Werror=format-security"
+)
+PUBLISHED_LINK = (
+    "--rtlib=compiler-rt -fuse-ld=lld -static-libstdc++ -Wl,--build-id=sha1 -Wl,--warn-shared-textrel"
+    " -Wl,--fatal-warnings -lunwind -Wl,--no-undefined -Qunused-arguments -Wl,-z,noexecstack -Wl,--gc-sections"
+)
+
+
+@pytest.mark.parametrize(
+    ("arch", "own"),
+    [("arm64-v8a", " -DUSER -D__MUSL__ -O2 -DNDEBUG"), ("armeabi-v7a", " -march=armv7a -DUSER -D__MUSL__")],
+)
+def test_command_lines_are_the_published_ones_in_order(
+    sdk: Path, project: Path, tmp_path: Path, arch: str, own: str
+) -> None:
+    build = tmp_path / "build"
+    options = ["-DCMAKE_C_FLAGS=-DUSER", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-O1", "-DOHOS_STL=c++_static"]
+    assert configure(sdk, project, build, f"-DOHOS_ARCH={arch}", *options).ok
+    lines = re.sub(r" +", " ", run("cmake", "--build", build, "--verbose").text)
+    assert PUBLISHED_COMPILE + own in lines
+    assert PUBLISHED_LINK + " -Wl,-O1" in lines
+
+
+@pytest.mark.parametrize(
+    ("version", "option", "flag", "there"),
+    [
+        ("3.2", "OHOS_ENABLE_ASAN=ON", "-fsanitize=address", True),
+        ("3.2", "OHOS_ENABLE_ASAN=1", "-fsanitize=address", False),
+        ("4.0", "OHOS_ENABLE_HWASAN=ON", "-fsanitize=hwaddress", False),
+        ("4.1", "OHOS_ENABLE_HWASAN=ON", "-fsanitize=hwaddress", True),
+        ("4.1", "OHOS_ENABLE_TSAN=ON", "-fsanitize=thread", False),
+        ("5.0.0", "OHOS_ENABLE_TSAN=ON", "-fsanitize=thread", True),
+        ("5.0.0", "OHOS_ENABLE_UBSAN=ON", "-fsanitize=undefined", False),
+        ("5.1.0", "OHOS_ENABLE_UBSAN=1", "-fsanitize=undefined", True),
+        ("6.0", "OHOS_COMPATIBLE_SDK_VERSION=20", "-Wunguarded-availability", False),
+        ("6.1", "OHOS_COMPATIBLE_SDK_VERSION=", "-Wunguarded-availability", False),
+        ("7.0", "OHOS_COMPATIBLE_SDK_VERSION=", "-Wunguarded-availability", True),
+        ("5.0.0", "OHOS_PLATFORM=anything", "anything", False),
+    ],
+)
+def test_editions_differ_in_the_switches_that_they_know(
+    project: Path, tmp_path: Path, version: str, option: str, flag: str, there: bool
+) -> None:
+    tree, build = tiny_tree(tmp_path / "tree", version), tmp_path / "build"
+    # The tiny tree's compiler compiles nothing, so CMake is told what it would have found out.
+    known = ["-DCMAKE_C_COMPILER_FORCED=TRUE", "-DCMAKE_C_COMPILER_ID=Clang", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    configured = configure(tree, project, build, f"-D{option}", *known)
+    assert configured.ok, configured.last_lines(30)
+    assert (flag in (build / "compile_commands.json").read_text()) is there
 
 
 def test_arm32_is_soft_float_unless_more_is_asked_for(sdk: Path, tmp_path: Path) -> None:

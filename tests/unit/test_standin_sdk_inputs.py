@@ -14,8 +14,9 @@ from core.deadline import Deadline
 from core.errors import HostToolMissing, IntegrityError, NetworkError
 from core.process import OnOutput, Result
 from core.testing import FakeRunner
-from tests.support.standin_sdk import packages, runtimes
+from tests.support.standin_sdk import assemble, packages, runtimes, standin_sdk
 from tests.support.standin_sdk.packages import fetch_packages, unpack_packages
+from tests.support.standin_sdk.releases import SdkRelease
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 WANTED = len(packages.HOST_PACKAGES) + sum(len(names) for names in packages.TARGET_PACKAGES.values())
@@ -150,3 +151,42 @@ def test_a_library_that_the_compiler_lacks_is_named_with_its_packages(tmp_path: 
     with pytest.raises(HostToolMissing, match=r"libedit\.so\.2") as caught:
         runtimes.check_host_libraries(tmp_path, FakeRunner(answers=[((clang,), answer)]))
     assert "libedit2" in caught.value.remedy
+
+
+@pytest.fixture
+def quick_assembly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replaces compiling by writing one file; the list grows by a word for each time."""
+    done: list[str] = []
+
+    def assemble_base(folder: Path, _packages: packages.Packages, _runner: object) -> None:
+        done.append("base")
+        for part in ("native", "work"):
+            (folder / part).mkdir()
+        (folder / "native/libc.so").write_text("content")
+
+    def write_release(folder: Path, release: SdkRelease, _runner: object) -> None:
+        done.append(release.version)
+        (folder / "native/version").write_text(release.version)
+
+    monkeypatch.setattr(assemble, "_assemble_base", assemble_base)
+    monkeypatch.setattr(assemble, "_write_release", write_release)
+    return done
+
+
+def test_releases_share_one_base_and_are_made_once(tmp_path: Path, quick_assembly: list[str]) -> None:
+    trees = [standin_sdk(tmp_path, version, FakeTools()) for version in ("5.0.0", "7.0", "5.0.0")]
+    assert quick_assembly == ["base", "5.0.0", "7.0"]
+    assert trees[0] == trees[2] != trees[1]
+    assert [(tree / "native/version").read_text() for tree in trees] == ["5.0.0", "7.0", "5.0.0"]
+    assert trees[0].joinpath("native/libc.so").stat().st_ino == trees[1].joinpath("native/libc.so").stat().st_ino
+
+
+def test_what_a_killed_assembly_left_is_removed_and_never_taken_for_a_tree(
+    tmp_path: Path, quick_assembly: list[str]
+) -> None:
+    whole = standin_sdk(tmp_path, "5.0.0", FakeTools())
+    remains = whole.parent / f".{whole.name}.abc123"
+    whole.rename(remains)
+    assert standin_sdk(tmp_path, "5.0.0", FakeTools()) == whole
+    assert quick_assembly == ["base", "5.0.0", "5.0.0"]
+    assert not remains.exists()

@@ -215,6 +215,13 @@ class TuningNotForArch(ToolchainError):
     default_remedy = "Choose a tuning that the message lists, or leave --cpu away."
 
 
+class SdkNotForHost(ToolchainError):
+    """No ohos-sdk is published that runs on this kind of machine."""
+
+    code = "OHF6805"
+    default_remedy = "Use --toolchain zig, which compiles for the board on this machine too, or another machine."
+
+
 # build ---------------------------------------------------------------------------------------
 
 

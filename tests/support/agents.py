@@ -1,0 +1,89 @@
+"""The agent, built for real, and called without a board: natively, or under qemu-user for ARM."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from core.session import Session
+from core.settings import Settings
+from deploy.agent_frames import AgentReport, FrameDecoder, Sample
+from native.artifact import Product
+from native.build import BuildRequest, ensure_built
+from toolchains.arch import find_arch
+
+LIMIT_SECONDS = 120.0
+"""No call of a test takes nearly as long, on a busy machine under qemu included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """A built agent and how it is called here."""
+
+    arch: str
+    path: Path
+    product: Product
+
+    def command(self, *words: str | Path, cpu: str = "") -> list[str]:
+        qemu = find_arch(self.arch).qemu
+        prefix = [qemu, *(["-cpu", cpu] if cpu else [])] if qemu else []
+        return [*prefix, str(self.path), *map(str, words)]
+
+    def run(self, *words: str | Path) -> Ended:
+        """Runs the agent to its end with these words after ``run``."""
+        return self.finish(self.start(*words))
+
+    def start(self, *words: str | Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command("run", *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def finish(self, process: subprocess.Popen[bytes], already: bytes = b"") -> Ended:
+        stream, complaints = process.communicate(timeout=LIMIT_SECONDS)
+        out, err = bytearray(), bytearray()
+        samples: list[Sample] = []
+        decoder = FrameDecoder(on_stdout=out.extend, on_stderr=err.extend, on_sample=samples.append)
+        decoder.feed(already + stream)
+        return Ended(
+            report=decoder.finish(),
+            out=bytes(out),
+            err=bytes(err),
+            samples=samples,
+            status=process.returncode,
+            complaints=complaints.decode(),
+        )
+
+    def hash(self, *words: str | Path, cpu: str = "") -> list[str]:
+        """The lines that ``hash`` prints."""
+        command = self.command("hash", *words, cpu=cpu)
+        answer = subprocess.run(command, capture_output=True, timeout=LIMIT_SECONDS, check=False)
+        assert answer.stderr == b""
+        return answer.stdout.decode().splitlines()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that is over. `status` is that of the agent's own process, `complaints` its own stderr."""
+
+    report: AgentReport
+    out: bytes
+    err: bytes
+    samples: Sequence[Sample]
+    status: int
+    complaints: str
+
+
+def build_agent(shared_cache: Path, arch: str) -> Agent:
+    """The agent for that arch, by the zig host toolchain; built once for each content of the shared cache."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OHFORGE_DATA_DIR", str(shared_cache / "data"))
+        environment.setenv("OHFORGE_CACHE_DIR", str(shared_cache / "cache"))
+        session = Session(settings=Settings(build_dir=str(shared_cache / "builds")))
+        request = BuildRequest(target="agent", arch=arch, toolchain="zig", static=True)
+        artifact = ensure_built(session, request).artifact
+    product = artifact.product("ohforge-agent")
+    return Agent(arch=arch, path=artifact.path_of(product), product=product)

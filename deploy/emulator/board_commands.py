@@ -42,7 +42,8 @@ def with_target(command: Callable[[Client, Target], None]) -> Callable[[Client],
 def run_shell(client: Client, target: Target) -> None:
     """``shell [TEXT]``"""
     text = client.call.rest.strip(b" \t\r\n")
-    if not text:
+    # Words that came to nothing, because one was too long, are an empty command, not a terminal.
+    if not client.call.arguments:
         _run_terminal(client, target)
         return
     if text.startswith(b"-"):

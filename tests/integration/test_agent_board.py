@@ -1,0 +1,167 @@
+"""The agent on emulated boards, through the hdc stand-in: put there once, used for programs and hashes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.console import Console, Verbosity
+from core.deadline import Deadline
+from core.errors import LostConnection
+from core.process import RealRunner
+from core.session import Session
+from deploy import agent as agent_module
+from deploy import choose, hdc
+from deploy.agent import AgentHandle, AgentRun, agent_for, hash_files, run_program
+from deploy.agent_frames import Sample
+from deploy.board import Board
+from deploy.choose import choose_board
+from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.faults import FaultFile
+from tests.support.agents import build_agent
+
+TMP = "/data/local/tmp"
+BOARDS = {"dayu200": "arm32", "dayu200-arm64": "arm64"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home of emulated boards, which are ended afterwards."""
+    folder = tmp_path_factory.mktemp("boards")
+    yield folder
+    for board in list_emulated(folder):
+        stop_board(board)
+
+
+@pytest.fixture(autouse=True)
+def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    def built(session: Session, arch: str) -> tuple[Path, str]:
+        agent = build_agent(shared_cache, arch)
+        return agent.path, hashlib.sha256(agent.path.read_bytes()).hexdigest()
+
+    monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
+    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(agent_module, "_build", built)
+    yield
+    for folder in home.glob("emulated-*"):
+        FaultFile(folder=folder).clear()
+
+
+@pytest.fixture
+def commands() -> list[str]:
+    """The command lines that were run on this computer."""
+    return []
+
+
+@pytest.fixture
+def session(session: Session, commands: list[str]) -> Session:
+    return dataclasses.replace(
+        session, console=Console(verbosity=Verbosity.VERBOSE), runner=RealRunner(echo=commands.append)
+    )
+
+
+@pytest.fixture(params=sorted(BOARDS))
+def board(request: pytest.FixtureRequest, session: Session) -> Board:
+    return choose_board(session, request.param)
+
+
+@pytest.fixture
+def handle(session: Session, board: Board) -> AgentHandle:
+    found = agent_for(session, board)
+    assert found is not None
+    return found
+
+
+def soon(seconds: float = 60.0) -> Deadline:
+    return Deadline.after(seconds, "the test")
+
+
+def test_the_agent_is_put_on_a_board_once_and_found_again_by_one_command(
+    session: Session, board: Board, handle: AgentHandle, commands: list[str]
+) -> None:
+    assert handle.arch == BOARDS[board.profile.name]
+    assert handle.path.startswith(f"{TMP}/ohforge/agent/ohforge-agent-")
+    commands.clear()
+    assert agent_for(session, board) == handle
+    assert len(commands) == 1
+
+
+def test_a_program_on_the_board_is_run_with_its_streams_apart(board: Board, handle: AgentHandle) -> None:
+    out, err = bytearray(), bytearray()
+    samples: list[Sample] = []
+    script = "echo out $NAME; echo err >&2; cat; pwd; sleep 0.5; exit 3"
+    run = AgentRun(words=("sh", "-c", script), folder=TMP, environment={"NAME": "it's"}, sample_seconds=0.1)
+    report = run_program(
+        board,
+        handle,
+        run,
+        deadline=soon(),
+        on_stdout=out.extend,
+        on_stderr=err.extend,
+        on_sample=samples.append,
+    )
+    assert (bytes(out), bytes(err)) == (f"out it's\n{TMP}\n".encode(), b"err\n")
+    assert (report.exit_code, report.signal, report.left, report.noise) == (3, 0, 0, b"")
+    # The profile of both boards: two thermal zones, four CPUs with a frequency each.
+    assert set(samples[0].temperatures) == {"soc-thermal", "gpu-thermal"}
+    assert all(30 < (value or 0) < 60 for value in samples[0].temperatures.values())
+    assert sorted(samples[0].cpu_frequencies) == ["cpu0", "cpu1", "cpu2", "cpu3"]
+    assert 0 < samples[0].available_bytes <= board.profile.memory_bytes
+
+
+def test_a_flood_of_binary_output_passes_the_link_unchanged(board: Board, handle: AgentHandle) -> None:
+    out = hashlib.sha256()
+    run = AgentRun(words=("sh", "-c", "seq 1 300000; seq 1 300000 >&2"))
+    err = hashlib.sha256()
+    report = run_program(board, handle, run, deadline=soon(), on_stdout=out.update, on_stderr=err.update)
+    expected = hashlib.sha256(b"".join(b"%d\n" % number for number in range(1, 300_001))).hexdigest()
+    assert (out.hexdigest(), err.hexdigest(), report.exit_code) == (expected, expected, 0)
+
+
+def test_on_the_boards_deadline_nothing_is_left(board: Board, handle: AgentHandle) -> None:
+    mark = "98765.4"
+    script = f"trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep {mark}' &); sleep {mark}"
+    run = AgentRun(words=("sh", "-c", script), seconds=1.5, grace_seconds=0.2)
+    report = run_program(board, handle, run, deadline=soon())
+    assert (report.reason, report.survivors) == ("deadline", 0)
+    assert board.shell("pgrep -f 'sleep 98765[.]4'", deadline=soon()).exit_code == 1
+
+
+def test_hashes_from_the_board_are_those_of_hashlib(board: Board, handle: AgentHandle, tmp_path: Path) -> None:
+    content = random.Random(7).randbytes(3_000_001)
+    (tmp_path / "file").write_bytes(content)
+    board.send(tmp_path / "file", f"{TMP}/some file", deadline=soon())
+    found = hash_files(board, handle, {f"{TMP}/some file": len(content), f"{TMP}/none": 0}, deadline=soon())
+    assert found[f"{TMP}/some file"].sha256 == hashlib.sha256(content).hexdigest()
+    assert found[f"{TMP}/some file"].size == len(content)
+    assert found[f"{TMP}/none"].error == "No such file or directory"
+
+
+def test_a_program_that_is_not_there_is_told_by_the_agent(board: Board, handle: AgentHandle) -> None:
+    report = run_program(board, handle, AgentRun(words=("./none",), folder=TMP), deadline=soon())
+    assert report.failure is not None
+    assert (report.failure.stage, report.status) == ("exec", 127)
+
+
+def test_a_link_that_is_cut_is_no_success(board: Board, handle: AgentHandle, home: Path) -> None:
+    FaultFile(folder=home / board.serial).set("cut-output", at=700)
+    with pytest.raises(LostConnection):
+        run_program(board, handle, AgentRun(words=("seq", "1", "100000")), deadline=soon())
+
+
+def test_a_board_that_cannot_run_the_agent_is_used_without_it(
+    session: Session, board: Board, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "ohforge-agent"
+    broken.write_bytes(b"\x7fELF but of no use at all")
+    digest = hashlib.sha256(broken.read_bytes()).hexdigest()
+    monkeypatch.setattr(agent_module, "_build", lambda session, arch: (broken, digest))
+    assert agent_for(session, board) is None
+    assert "is used without the agent" in capsys.readouterr().out

@@ -173,9 +173,11 @@ static bool load_parts(Loader *loader) {
     FbVector inputs = fb_vector(root, GRAPH_INPUTS, 4), outputs = fb_vector(root, GRAPH_OUTPUTS, 4);
     if (fb_bool(root, GRAPH_OBFUSCATED, false)) return refuse(loader, "the model is obfuscated");
     if (subgraphs.count > 1) return refuse(loader, "the reference runtime lacks models of several sub-graphs");
-    if (subgraphs.count == 1 && !inputs.count && !outputs.count) {
+    if (subgraphs.count == 1) {
         FbTable subgraph = fb_table_item(root, subgraphs, 0);
-        inputs = fb_vector(subgraph, 1, 4), outputs = fb_vector(subgraph, 2, 4);
+        /* All is looked at, although little is used: a file that was cut short shows it here. */
+        for (unsigned slot = 0; slot < 5; slot++) fb_vector(subgraph, slot, slot ? 4 : 1);
+        if (!inputs.count && !outputs.count) inputs = fb_vector(subgraph, 1, 4), outputs = fb_vector(subgraph, 2, 4);
     }
     if (tensors.count > MAX_ITEMS || nodes.count > MAX_ITEMS) return refuse(loader, "there are too many tensors or nodes");
     if (!tensors.count || !nodes.count || !outputs.count) return refuse(loader, "tensors, nodes or outputs are missing");

@@ -55,6 +55,9 @@ def find_compiler_cache(session: Session, *, tree: Path, compiler_id: str, log: 
                 # is built is the same with and without a cache; and a source tree keeps its place between builds.
                 "CCACHE_BASEDIR": str(tree),
                 "CCACHE_NOHASHDIR": "1",
+                # What a file includes is taken from the list that the compiler writes for Ninja anyway; else a file
+                # that is not in the cache would be preprocessed once more than without one.
+                "CCACHE_DEPEND": "1",
                 "CCACHE_STATSLOG": str(log),
                 **_unless_set("CCACHE_DIR", str(session.settings.cache / "ccache")),
                 **_unless_set("CCACHE_MAXSIZE", MOST_KEPT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,6 +67,11 @@ def _environment() -> Environment:
     )
     environment.filters["sh"] = lambda value: shlex.quote(str(value))
     environment.filters["cmake"] = quote_cmake
+    environment.filters["fish"] = lambda value: "'{}'".format(str(value).replace("\\", "\\\\").replace("'", "\\'"))
+    environment.filters["powershell"] = lambda value: "'{}'".format(str(value).replace("'", "''"))
+    environment.filters["meson"] = environment.filters["fish"]
+    # TOML's basic strings are JSON's.
+    environment.filters["toml"] = lambda value: json.dumps(str(value))
     return environment
 
 
@@ -78,6 +84,11 @@ def quote_cmake(value: object) -> str:
     return f"[{marks}[{text}]{marks}]"
 
 
+NO_PACKAGES = "/no-packages-for-the-board"
+"""An empty list of folders would be taken as none given, and the build machine's packages would be found."""
+
+
 def pkg_config_folders(prefixes: Sequence[Path]) -> str:
     """Where pkg-config looks for libraries of the board: nowhere else than below the prefixes."""
-    return ":".join(f"{prefix}/{folder}/pkgconfig" for prefix in prefixes for folder in ("lib", "share"))
+    folders = [f"{prefix}/{folder}/pkgconfig" for prefix in prefixes for folder in ("lib", "share")]
+    return ":".join(folders) or NO_PACKAGES

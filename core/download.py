@@ -339,7 +339,7 @@ def writing_errors(target: Path) -> Iterator[None]:
         raise
 
 
-def write_all(file: IO[bytes], chunk: bytes) -> None:
+def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
     """Writes all of `chunk` to an unbuffered file, which may take only a part at a time."""
     view = memoryview(chunk)
     while view:

@@ -23,6 +23,8 @@ STORED_BLOCK = b"\x00"
 TRIAL_BYTES = 128 * 1024
 """Output for which the second decompressor must agree."""
 TRAILER_BYTES = 8
+SLICE = 64 * 1024
+"""Input that is decompressed at once: deflate makes at most 1032 times as much of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +65,11 @@ class Gunzip:
             elif self._body.eof:
                 rest = self._end_member(data)
             else:
-                yield from self._inflate(self._body, data)
-                rest = self._body.unused_data
+                at = 0
+                while at < len(data) and not self._body.eof:
+                    yield from self._inflate(self._body, data[at : at + SLICE])
+                    at += SLICE
+                rest = self._body.unused_data + data[at:]
             if rest is None:
                 self._held = data
                 return

@@ -134,6 +134,29 @@ class Fetch:
                 position = 0 if failure.restart else position
                 self._pause_or_give_up(failure, barren, position)
 
+    def probe(self) -> RemoteState:
+        """What the server says of the file, without fetching it. Raises as `chunks` does."""
+        if self.url.startswith("file:"):
+            with contextlib.closing(self._local_chunks()) as chunks:
+                next(chunks, None)
+            return self.remote
+        refuse_offline(self._session, self.url)
+        barren = 0
+        while True:
+            try:
+                with (
+                    _healing_errors(self.url),
+                    self._transport.http(self._session) as http,
+                    self._ask(http, 0) as response,
+                ):
+                    self._judge(response, 0)
+                    if _looks_like_html(head := response.raw.read(512, decode_content=False)):
+                        raise _html_error(self.url, head)
+                    return self.remote
+            except _MayHeal as failure:
+                barren += 1
+                self._pause_or_give_up(failure, barren, 0)
+
     def _attempt(self, position: int) -> Generator[tuple[int, bytes], None, None]:
         with (
             _healing_errors(self.url),
@@ -225,6 +248,64 @@ class Fetch:
             while chunk := file.read(CHUNK):
                 yield offset, chunk
                 offset += len(chunk)
+
+
+def read_on(fetch: Fetch, start: int) -> Iterator[bytes]:
+    """The bytes from `start` on of a fetch that began there, for a reader that cannot go back.
+
+    What a server sends twice is dropped. Raises NetworkError when the file changed while it was fetched.
+    """
+    begun, position = fetch.remote, start
+    with contextlib.closing(fetch.chunks()) as chunks:
+        for offset, chunk in chunks:
+            if offset < position and begun.contradicts(fetch.remote):
+                raise NetworkError(f"{shown(fetch.url)} was replaced by another file while it was being fetched.")
+            begun = fetch.remote
+            if offset + len(chunk) > position:
+                fresh = chunk[position - offset :] if offset < position else chunk
+                position += len(fresh)
+                yield fresh
+
+
+def read_small(session: Session, url: str, *, limit: int = 65536) -> bytes:
+    """The content of a small file; raises NotTheFile when it is larger than `limit` bytes."""
+    content = bytearray()
+    with contextlib.closing(Fetch(session, url).chunks()) as chunks:
+        for offset, chunk in chunks:
+            content[offset:] = chunk
+            if len(content) > limit:
+                raise NotTheFile(f"{shown(url)} is far larger than it should be.")
+    return bytes(content)
+
+
+def post_json(session: Session, url: str, body: object) -> tuple[int, object]:
+    """Sends `body` as JSON and gives the status and the JSON of the answer, whatever the status.
+
+    Raises NotTheFile when the answer is no JSON, NetworkError when there is none after all attempts, Offline.
+    """
+    refuse_offline(session, url)
+    fetch = Fetch(session, url)
+    barren = 0
+    while True:
+        try:
+            with _healing_errors(url), Transport().http(session) as http:
+                timeout = (CONNECT_SECONDS, SILENCE_SECONDS)
+                with http.post(url, json=body, headers={"User-Agent": USER_AGENT}, timeout=timeout) as answer:
+                    if answer.status_code in MAY_HEAL or answer.status_code >= 500:
+                        raise _MayHeal(f"HTTP {answer.status_code} {answer.reason}", wait=_retry_after(answer))
+                    return answer.status_code, _json(answer)
+        except _MayHeal as failure:
+            barren += 1
+            fetch._pause_or_give_up(failure, barren, 0)
+
+
+def _json(answer: requests.Response) -> object:
+    try:
+        return answer.json()
+    except ValueError as error:
+        if _looks_like_html(answer.content):
+            raise _html_error(answer.url, answer.content) from error
+        raise NotTheFile(f"{shown(answer.url)}: HTTP {answer.status_code}, and the answer is no JSON.") from error
 
 
 class _MayHeal(Exception):

@@ -30,10 +30,23 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One file or link as it was unpacked; a link has a target and nothing else."""
+
+    name: str
+    size: int = 0
+    mode: int = 0
+    crc32: int = 0
+    link: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unpacked:
     files: int
     links: int
     total_bytes: int
+    entries: tuple[Entry, ...] = ()
+    """Of a zip, whose directory has a checksum for each file."""
 
 
 class Tree:

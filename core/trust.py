@@ -12,8 +12,10 @@ from core.locks import hold
 from core.session import Session
 
 
-def check_first_seen(session: Session, name: str, sha256: str) -> None:
+def check_first_seen(session: Session, name: str, sha256: str, *, published: bool = False) -> None:
     """Compares `sha256` with what was recorded for `name`, or records it and tells the user so.
+
+    `published`: the server itself gave the hash, so recording it only guards against a later change.
 
     Raises IntegrityError, with both hashes, when the content is another one than at first.
     """
@@ -32,9 +34,19 @@ def check_first_seen(session: Session, name: str, sha256: str) -> None:
                 found=sha256,
             )
         write_json(file, {**known, name: sha256})
+    if published:
+        session.console.detail(f"sha256 of {name} is recorded and compared from now on: {sha256}")
+        return
     session.console.warn(
         f"nobody publishes a hash of {name}; its sha256 {sha256} is recorded now and compared from now on."
     )
+
+
+def recall_first_seen(session: Session, name: str) -> str:
+    """The hash that was recorded for `name`; empty when there is none."""
+    file = first_seen_file(session)
+    known: dict[str, str] = json.loads(file.read_text()) if file.is_file() else {}
+    return known.get(name, "")
 
 
 def first_seen_file(session: Session) -> Path:

@@ -15,13 +15,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import IO, TYPE_CHECKING, cast
 
 from core.errors import DamagedArchive, HostileArchive, IntegrityError
 from core.files import CHUNK, atomic_file, atomic_folder, human_bytes
-from core.tree import Limits, Parts, Tree, Unpacked
+from core.tree import Entry, Limits, Parts, Tree, Unpacked
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -98,6 +99,7 @@ def unpack_zip_into(
     with _damage(archive), zipfile.ZipFile(archive) as file:
         tree = Tree(folder, archive.stat().st_size, limits or Limits())
         chosen: list[tuple[zipfile.ZipInfo, Path]] = []
+        entries: list[Entry] = []
         for info in file.infolist():
             parts = _selected(tree.parts(info.filename), subfolder, exclude)
             if parts is None:
@@ -106,16 +108,19 @@ def unpack_zip_into(
             if info.is_dir():
                 tree.folder(parts)
             elif kind == stat.S_IFLNK:
-                tree.link(parts, _link_text(file, info, tree))
+                text = _link_text(file, info)
+                tree.link(parts, text)
+                entries.append(Entry(name="/".join(parts), link=text))
             elif kind in (0, stat.S_IFREG):
                 chosen.append((info, tree.file(parts, info.file_size)))
+                entries.append(Entry(name="/".join(parts), size=info.file_size, mode=_mode(info), crc32=info.CRC))
             else:
                 raise HostileArchive(f"{archive.name}: {info.filename!r} is neither a file, a folder nor a link.")
         _write_all(file, chosen, on_bytes, workers or min(4, os.cpu_count() or 1))
         done = tree.finish()
         if not done.files:
             raise DamagedArchive(f"{archive.name} holds no files{f' below {subfolder}' if subfolder else ''}.")
-        return done
+        return replace(done, entries=tuple(entries))
 
 
 def extract_member(
@@ -180,7 +185,7 @@ def _add_tar_member(tree: Tree, tar: tarfile.TarFile, member: tarfile.TarInfo, p
         raise HostileArchive(f"The archive holds {member.name!r}, which is neither a file, a folder nor a link.")
 
 
-def _link_text(file: zipfile.ZipFile, info: zipfile.ZipInfo, tree: Tree) -> str:
+def _link_text(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
     if info.file_size > 4096:
         raise HostileArchive(f"The archive holds the link {info.filename!r} with a target of {info.file_size} bytes.")
     try:
@@ -211,7 +216,6 @@ def _write_all(
 
 
 def _write_one(file: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, tell: OnBytes) -> None:
-    mode = (info.external_attr >> 16) & 0o777
     with file.open(info) as content, path.open("wb", buffering=0) as out:
         left = info.file_size
         while chunk := content.read(CHUNK):
@@ -220,8 +224,12 @@ def _write_one(file: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, tell: O
                 raise HostileArchive(f"{info.filename!r} is larger than the archive's directory says.")
             out.write(chunk)
             tell(len(chunk))
-        if mode:
-            os.fchmod(out.fileno(), (mode & ~0o022) | 0o600)
+        os.fchmod(out.fileno(), _mode(info))
+
+
+def _mode(info: zipfile.ZipInfo) -> int:
+    """The mode bits that a file gets: its own, but writable by its owner and by nobody else."""
+    return ((info.external_attr >> 16) & 0o777 & ~0o022) | 0o600 if info.external_attr >> 16 else 0o644
 
 
 class _Counted(io.FileIO):

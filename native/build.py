@@ -37,9 +37,14 @@ class BuildSystem(Protocol):
 
 
 SAME_DAY = {"SOURCE_DATE_EPOCH": "0"}
-"""Makes ``__DATE__`` and ``__TIME__`` always the same moment."""
-SAME_DAY_FLAGS = ("-Wno-date-time",)
-"""zig takes these macros for errors, because it cannot know of the moment that is fixed above."""
+SAME_DAY_FLAGS = (
+    "-Wno-builtin-macro-redefined",
+    '-D__DATE__="Jan  1 1970"',
+    '-D__TIME__="00:00:00"',
+    '-D__TIMESTAMP__="Thu Jan  1 00:00:00 1970"',
+)
+"""A build has no date: the variable is for build steps that honour it, the macros for compilers, of which clang heeds
+the variable only from version 16 on and zig refuses to expand its own macros."""
 SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake()}
 
 

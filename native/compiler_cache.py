@@ -58,6 +58,8 @@ def find_compiler_cache(session: Session, *, tree: Path, compiler_id: str, log: 
                 # What a file includes is taken from the list that the compiler writes for Ninja anyway; else a file
                 # that is not in the cache would be preprocessed once more than without one.
                 "CCACHE_DEPEND": "1",
+                # __DATE__ and __TIME__ are fixed by flags, so a file that uses them is nothing special.
+                "CCACHE_SLOPPINESS": "time_macros",
                 "CCACHE_STATSLOG": str(log),
                 **_unless_set("CCACHE_DIR", str(session.settings.cache / "ccache")),
                 **_unless_set("CCACHE_MAXSIZE", MOST_KEPT),

@@ -1,0 +1,281 @@
+"""``sdk.fetch``: an SDK from the first source that has it, verified, unpacked, and there as a whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core.download import writing_errors
+from core.errors import (
+    IntegrityError,
+    InvalidData,
+    NetworkError,
+    NoSourceLeft,
+    Offline,
+    OhforgeError,
+    SdkIncomplete,
+    UsageError,
+    unknown_name,
+)
+from core.session import Session
+from toolchains.catalogue import COMPONENTS, HOST_FOLDERS, WANTED_COMPONENTS, find_release, release_of_sdk_version
+from toolchains.fetching import Package, Traffic, unpack_offer
+from toolchains.installed import (
+    InstalledComponent,
+    InstalledSdk,
+    hash_of_entries,
+    lock_for,
+    looks_whole,
+    read_entries,
+    read_installed,
+    sdk_root,
+    sweep,
+    write_installed,
+)
+from toolchains.onepass import clean_staging
+from toolchains.sdk import DESCRIPTION, describe_sdk, this_host
+from toolchains.sources import Offer, SdkRequest, sources_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchedSdk:
+    """What `fetch_sdk` has left."""
+
+    path: Path
+    version: str
+    sdk_version: str
+    api_level: int
+    host: str
+    components: tuple[str, ...]
+    source: str
+    """Where it came from; empty when it was there already."""
+    bytes_downloaded: int
+    bytes_reused: int
+    """Bytes of archives that an earlier, broken-off call had fetched."""
+    seconds: float
+
+
+def fetch_sdk(
+    session: Session,
+    version: str = "",
+    *,
+    host: str = "",
+    components: Sequence[str] = WANTED_COMPONENTS,
+    mirror: str = "",
+    archive: str = "",
+    sha256: str = "",
+) -> FetchedSdk:
+    """Installs an SDK into ``<data>/sdk/<version>-<host>`` unless it is there.
+
+    `version` is what `toolchains.catalogue.find_release` takes (default ``latest``; may be left out with `archive`).
+    `mirror` takes the place of the release mirror's base and is the only source then; `archive` is a file or an
+    address of a tarball or package; `sha256` pins what has no published hash.
+
+    Raises UnknownName, SdkNotForHost, NoSourceLeft, IntegrityError, NotEnoughSpace, CannotWrite, Offline, Busy.
+    """
+    started = time.monotonic()
+    traffic = Traffic()
+    request = _make_request(version, host, components, mirror, archive, sha256)
+    session.console.chosen("sdk", f"{request.title} for {request.host}", _why(version, host, archive))
+    name = f"{request.release.version if request.release else 'archive'}-{request.host}"
+    root = sdk_root(session)
+    with writing_errors(root / name):
+        root.mkdir(parents=True, exist_ok=True)
+        with lock_for(session, name):
+            sweep(session, name)
+            installed = _install(session, request, root / name, traffic)
+    return FetchedSdk(
+        path=installed.folder,
+        version=installed.version,
+        sdk_version=installed.sdk_version,
+        api_level=installed.api_level,
+        host=installed.host,
+        components=tuple(sorted(installed.components)),
+        source=installed.source.get("title", "") if traffic.downloaded or traffic.reused else "",
+        bytes_downloaded=traffic.downloaded,
+        bytes_reused=traffic.reused,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _make_request(
+    version: str, host: str, components: Sequence[str], mirror: str, archive: str, sha256: str
+) -> SdkRequest:
+    for component in components:
+        if component not in COMPONENTS:
+            raise unknown_name("component of the ohos-sdk", component, COMPONENTS)
+    if not components:
+        raise UsageError("No component of the ohos-sdk is named.")
+    if mirror and archive:
+        raise UsageError("--mirror and --archive exclude each other: an archive is used as it is.")
+    host = host or this_host()
+    if host not in HOST_FOLDERS:
+        raise unknown_name("host", host, HOST_FOLDERS)
+    release = find_release(version or "latest") if version or not archive else None
+    if release is not None and not archive:
+        release.archives_for(host)
+    return SdkRequest(
+        release=release,
+        host=host,
+        components=tuple(dict.fromkeys(components)),
+        mirror=mirror,
+        archive=archive,
+        sha256=sha256,
+    )
+
+
+def _why(version: str, host: str, archive: str) -> str:
+    named = f"--version {version}" if version else "--archive" if archive else "latest in the catalogue"
+    return f"{named}; {'--host' if host else 'this machine'}"
+
+
+def _install(session: Session, request: SdkRequest, target: Path, traffic: Traffic) -> InstalledSdk:
+    before = read_installed(target) if request.release is not None else None
+    missing = request.components
+    if before is not None:
+        missing = tuple(c for c in request.components if c not in before.components or not looks_whole(before, c))
+        if not missing:
+            session.console.info(f"{target} is installed and whole: nothing to do")
+            return before
+    staging = target.with_name(f".new-{target.name}")
+    found = _adopt(staging, request, missing)
+    if found is None:
+        found = _fetch_first(session, replace(request, components=missing), staging, traffic)
+    clean_staging(staging)
+    return _commit(session, found, before, target if request.release else None)
+
+
+def _adopt(staging: Path, request: SdkRequest, missing: tuple[str, ...]) -> InstalledSdk | None:
+    """An installation that was killed just before its last step, the renaming."""
+    try:
+        found = read_installed(staging)
+    except InvalidData:
+        return None
+    if found is None or set(found.components) != set(missing):
+        return None
+    if request.sha256 and found.source.get("sha256") != request.sha256.lower():
+        return None
+    return found if all(looks_whole(found, component) for component in missing) else None
+
+
+def _fetch_first(session: Session, request: SdkRequest, staging: Path, traffic: Traffic) -> InstalledSdk:
+    passed_over: list[OhforgeError] = []
+    for name, ask in sources_for(session, request):
+        try:
+            offer = ask(session, request)
+            session.console.chosen("source", offer.title, _order(request, passed_over))
+            return _unpack_offer(session, request, offer, staging, traffic)
+        except (NetworkError, IntegrityError, SdkIncomplete) as error:
+            passed_over.append(error)
+            session.console.info(f"    source {name} is passed over: {error.message}")
+    if passed_over and all(isinstance(error, Offline) for error in passed_over):
+        raise Offline(f"{request.title} would have to be downloaded, but --offline forbids all network traffic.")
+    if len(passed_over) == 1:
+        raise passed_over[0]
+    # A file that was refused for its hash weighs more than a server that was not there.
+    damaged = [error for error in passed_over if isinstance(error, IntegrityError)]
+    listed = "".join(f"\n  - {error.message}" for error in passed_over)
+    message = f"{request.title} for {request.host} could not be had from any source:{listed}"
+    if damaged:
+        raise IntegrityError(message, remedy=damaged[0].remedy, **damaged[0].details)
+    raise NoSourceLeft(
+        message,
+        remedy="See the reasons above. Behind a slow link or none, fetch the archive elsewhere and name it with "
+        "--archive, or name a mirror of your own with --mirror.",
+    )
+
+
+def _order(request: SdkRequest, passed_over: list[OhforgeError]) -> str:
+    if request.archive or request.mirror:
+        return "--archive" if request.archive else "--mirror"
+    return f"{len(passed_over)} passed over" if passed_over else "first in ohforge.sdk_sources"
+
+
+def _unpack_offer(session: Session, request: SdkRequest, offer: Offer, staging: Path, traffic: Traffic) -> InstalledSdk:
+    digest, packages = unpack_offer(session, request, offer, staging, traffic)
+    source = {"kind": offer.source, "title": offer.title, "known_by": offer.known_by}
+    sdk = _describe(session, request, staging, packages, {**source, **({"sha256": digest} if digest else {})})
+    write_installed(sdk, {component: package.entries for component, package in packages.items()})
+    return sdk
+
+
+def _describe(
+    session: Session, request: SdkRequest, staging: Path, packages: dict[str, Package], source: dict[str, str]
+) -> InstalledSdk:
+    """Looks at what was unpacked: it must be a whole SDK of the level that was asked for."""
+    if "native" in packages:
+        describe_sdk(staging)
+    described = _read_description(staging, next(iter(packages)))
+    sdk_version = str(described.get("version", ""))
+    level = int(str(described.get("apiVersion", "0")).partition(".")[0] or 0)
+    release = request.release
+    if release is not None and level != release.api_level:
+        raise IntegrityError(
+            f"{source['title']} holds API level {level} (version {sdk_version}), but {release.version} has "
+            f"{release.api_level}. It was not used."
+        )
+    if release is not None and sdk_version != release.sdk_version:
+        session.console.info(f"its packages say {sdk_version}; the catalogue has {release.sdk_version}")
+    known = release or release_of_sdk_version(sdk_version)
+    return InstalledSdk(
+        folder=staging,
+        version=known.version if known else sdk_version,
+        sdk_version=sdk_version,
+        api_level=level,
+        host=request.host,
+        components={
+            component: InstalledComponent(
+                version=str(_read_description(staging, component).get("version", "")),
+                package=package.name,
+                files=len(package.entries),
+                bytes=package.total_bytes,
+                list_sha256=hash_of_entries(package.entries),
+            )
+            for component, package in packages.items()
+        },
+        source=source,
+        installed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _read_description(staging: Path, component: str) -> dict[str, object]:
+    file = staging / component / DESCRIPTION
+    try:
+        value = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise SdkIncomplete(f"The package {component} has no readable {DESCRIPTION}: {error}.") from error
+    if not isinstance(value, dict) or value.get("path", component) != component:
+        raise SdkIncomplete(f"The package {component} describes itself as something else: {value!r:.100}.")
+    return value
+
+
+def _commit(session: Session, found: InstalledSdk, before: InstalledSdk | None, target: Path | None) -> InstalledSdk:
+    """Puts the staging folder in its place, or its components beside those that are installed already."""
+    if target is None:  # an archive has just told which version it holds
+        target = sdk_root(session) / f"{found.version}-{found.host}"
+        with lock_for(session, target.name):
+            return _commit(session, found, None, target)
+    if before is None:
+        if target.exists():  # without a marker it is rubbish; with one it is the same build, installed once more
+            target.rename(target.with_name(f".trash-{target.name}-{time.time_ns()}"))
+        found.folder.rename(target)
+        sweep(session, target.name)
+        return replace(found, folder=target)
+    entries = {c: tuple(listed) for c, listed in read_entries(before.folder).items() if c not in found.components}
+    entries |= {component: tuple(listed) for component, listed in read_entries(found.folder).items()}
+    for component in found.components:
+        place = target / component
+        if place.exists():
+            place.rename(target.with_name(f".trash-{target.name}-{component}-{time.time_ns()}"))
+        (found.folder / component).rename(place)
+    whole = dataclasses.replace(before, components={**before.components, **found.components})
+    write_installed(whole, entries)
+    shutil.rmtree(found.folder, ignore_errors=True)
+    sweep(session, target.name)
+    return whole

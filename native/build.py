@@ -36,15 +36,8 @@ class BuildSystem(Protocol):
         """Leaves the wanted products of `job` in its tree, or raises BuildError. May find the work of an earlier run."""
 
 
-SAME_DAY = {"SOURCE_DATE_EPOCH": "0"}
-SAME_DAY_FLAGS = (
-    "-Wno-builtin-macro-redefined",
-    '-D__DATE__="Jan  1 1970"',
-    '-D__TIME__="00:00:00"',
-    '-D__TIMESTAMP__="Thu Jan  1 00:00:00 1970"',
-)
-"""A build has no date: the variable is for build steps that honour it, the macros for compilers, of which clang heeds
-the variable only from version 16 on and zig refuses to expand its own macros."""
+NO_DATE = {"SOURCE_DATE_EPOCH": "0"}
+"""For build steps that write the date into what they make; `native.plan.NO_DATE_FLAGS` are for the compiler."""
 SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake()}
 
 
@@ -210,7 +203,6 @@ def _make_job(
 ) -> BuildJob:
     recipe, toolchain = plan.recipe, plan.toolchain
     tree = folder / "tree"
-    maps = _map_paths(source, recipe, tree)
     return BuildJob(
         title=f"{recipe.name} for {toolchain.arch.name}",
         source=source / recipe.build.subfolder,
@@ -218,25 +210,30 @@ def _make_job(
         toolchain=toolchain,
         build_type=recipe.build.type,
         options=dict(zip(plan.options, plan.filled(plan.options.values(), source), strict=True)),
-        compile_flags=[*plan.filled(plan.compile_flags, source), *SAME_DAY_FLAGS, *maps],
+        compile_flags=[*plan.filled(plan.compile_flags, source), *_map_paths(plan, source, tree)],
         link_flags=plan.filled(plan.link_flags, source),
         products=recipe.products,
         wanted=wanted,
         jobs=jobs or session.settings.jobs or default_jobs(),
         launcher=cache.program if cache else "",
-        environment={**SAME_DAY, **(cache.environment if cache else {}), **toolchain.environment},
+        environment={**NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},
         log_path=folder / "build.log",
     )
 
 
-def _map_paths(source: Path, recipe: Recipe, tree: Path) -> list[str]:
+def _map_paths(plan: BuildPlan, source: Path, tree: Path) -> list[str]:
     """Flags that keep the folders of this machine out of what is built (``__FILE__``, debug information).
 
     Of several that fit, the last counts (before clang 17 the longest), so inner folders come last. In the build tree
     names become relative, which is what a compiler cache makes of them as well.
     """
-    maps = [(recipe.folder, "recipe"), (source, recipe.name), (tree, "."), (f"{tree}/", "")]
-    return [f"-ffile-prefix-map={path}={name}" for path, name in sorted(maps, key=lambda entry: len(str(entry[0])))]
+    recipe = plan.recipe
+    maps = [(str(recipe.folder), "recipe"), (str(source), recipe.name), (str(tree), "."), (f"{tree}/", "")]
+    for name in plan.inputs["recipe_files"]:
+        path = (recipe.folder / name).resolve()
+        if not path.is_relative_to(recipe.folder):
+            maps.append((str(path), path.name))
+    return [f"-ffile-prefix-map={path}={name}" for path, name in sorted(maps, key=lambda entry: len(entry[0]))]
 
 
 def _compiler_id(toolchain: HostToolchain) -> str:

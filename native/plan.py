@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from toolchains.toolchain import HostToolchain
 
 ENGINE = 1
-"""Counts changes of the build engine that change what is built."""
+"""Counts changes of the build engine, other than of the flags below, that change what is built."""
+NO_DATE_FLAGS = (
+    "-Wno-builtin-macro-redefined",
+    '-D__DATE__="Jan  1 1970"',
+    '-D__TIME__="00:00:00"',
+    '-D__TIMESTAMP__="Thu Jan  1 00:00:00 1970"',
+)
+"""A build has no date. Compilers can be told so by a variable, but clang heeds it only from version 16 on, and zig
+refuses to expand macros that it cannot know to be fixed."""
 FILE_OF_RECIPE = re.compile(r"\{recipe\}/([^\s\"';]+)")
 
 
@@ -55,7 +63,7 @@ def make_plan(recipe: Recipe, toolchain: HostToolchain, system: str) -> BuildPla
     facts = {"toolchain": toolchain.name, "arch": toolchain.arch.name, "cpu": toolchain.cpu}
     rules = [rule for rule in recipe.rules if rule.holds(facts)]
     options = {name: value for rule in rules for name, value in rule.options.items()}
-    compile_flags = tuple(flag for rule in rules for flag in rule.compile_flags)
+    compile_flags = (*(flag for rule in rules for flag in rule.compile_flags), *NO_DATE_FLAGS)
     link_flags = tuple(flag for rule in rules for flag in rule.link_flags)
     inputs = {
         "engine": ENGINE,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from core.deadline import Deadline
 from core.errors import BuildError, DeadlineExpired
@@ -131,6 +132,24 @@ def test_the_same_inputs_in_two_folders_give_the_same_bytes(
     assert str(tmp_path).encode() not in content
     if build_type == "Release":  # the debug information of zig's own C library names the place of zig
         assert str(PROJECT).encode() not in content
+
+
+def test_sources_that_lie_beside_the_recipes_folder_leave_no_path_either(session: Session, tmp_path: Path) -> None:
+    recipe = write_project(tmp_path / "hello")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "more.c").write_text("const char *more(void) { return __FILE__; }\n")
+    value = yaml.safe_load(recipe.read_text())
+    value["rules"].append({"options": {"SHARED": "{recipe}/../shared"}})
+    recipe.write_text(yaml.safe_dump(value))
+    with (recipe.parent / "src" / "CMakeLists.txt").open("a") as file:
+        file.write("target_sources(hello PRIVATE ${SHARED}/more.c)\n")
+    main = recipe.parent / "src" / "main.c"
+    main.write_text(MAIN.replace("void part", "const char *more(void);\nvoid part").replace("__FILE__", "more()"))
+    outcome = build(session, recipe, tmp_path / "build")
+    assert run(session, outcome).splitlines()[1].startswith("shared/more.c, ")
+    assert str(tmp_path).encode() not in outcome.artifact.path_of(outcome.artifact.products[0]).read_bytes()
+    (tmp_path / "shared" / "more.c").write_text("const char *more(void) { return 0; }\n")
+    assert build(session, recipe, tmp_path / "build").reason == "changed beside the recipe: ../shared"
 
 
 def test_what_is_read_from_a_program_is_what_readelf_says(session: Session, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.errors import UsageError
 from core.files import atomic_folder, sha256_json, write_atomic
 from core.session import PROJECT
 
@@ -69,7 +70,7 @@ def _environment() -> Environment:
     environment.filters["cmake"] = quote_cmake
     environment.filters["fish"] = lambda value: "'{}'".format(str(value).replace("\\", "\\\\").replace("'", "\\'"))
     environment.filters["powershell"] = lambda value: "'{}'".format(str(value).replace("'", "''"))
-    environment.filters["meson"] = environment.filters["fish"]
+    environment.filters["meson"] = quote_meson
     # TOML's basic strings are JSON's.
     environment.filters["toml"] = lambda value: json.dumps(str(value))
     return environment
@@ -82,6 +83,16 @@ def quote_cmake(value: object) -> str:
     while f"]{marks}]" in text + "]":
         marks += "="
     return f"[{marks}[{text}]{marks}]"
+
+
+def quote_meson(value: object) -> str:
+    """A string of a Meson machine file, in which a backslash stands for itself and a quote cannot be escaped."""
+    text = str(value)
+    if "'" not in text:
+        return f"'{text}'"
+    if "\\" in text or text.endswith("'"):
+        raise UsageError(f"A Meson machine file cannot name {text}.", remedy="Move the cache with OHFORGE_CACHE_DIR.")
+    return f"'''{text}'''"
 
 
 NO_PACKAGES = "/no-packages-for-the-board"

@@ -17,25 +17,19 @@ COMPILE_SECONDS = 600.0
 COMMON = (
     "-O2", "-fPIC", "-ffunction-sections", "-fdata-sections", "-funwind-tables", "-D__MUSL__", "-D_GNU_SOURCE", "-w",
 )  # fmt: skip
-CXX = (*COMMON, "-std=c++23", "-nostdinc++", "-fvisibility=hidden", "-fvisibility-inlines-hidden")
+CXX = ("-std=c++23", "-nostdinc++", "-fvisibility-inlines-hidden")
+HIDDEN = "-fvisibility=hidden"
+LIBCXX = ("src/*.cpp", "src/filesystem/*.cpp", "src/ryu/*.cpp", "src/experimental/keep.cpp")
 UNWIND = (
     "libunwind.cpp", "Unwind-EHABI.cpp", "UnwindLevel1.c", "UnwindLevel1-gcc-ext.c",
     "UnwindRegistersSave.S", "UnwindRegistersRestore.S",
 )  # fmt: skip
-LIBCXX = ("src/*.cpp", "src/filesystem/*.cpp", "src/ryu/*.cpp", "src/experimental/keep.cpp")
 LEFT_OUT = {
     "new.cpp": "libc++abi defines the same operators",
     "cxa_noexception.cpp": "for builds without exceptions",
 }
-HOST_LIBRARIES = {
-    "libedit.so.2": "libedit2",
-    "libffi.so.8": "libffi8",
-    "libxml2.so.2": "libxml2",
-    "libz3.so.4": "libz3-4",
-    "libzstd.so.1": "libzstd1",
-    "libz.so.1": "zlib1g",
-    "libstdc++.so.6": "libstdc++6",
-}
+CLANG_NEEDS = ("libedit2", "libffi8", "libstdc++6", "libxml2", "libz3-4", "libzstd1", "zlib1g")
+"""Debian's packages of the shared libraries that clang and lld load from the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +49,9 @@ def check_host_libraries(native: Path, runner: Runner) -> None:
     if result.ok:
         return
     # The loader names one missing library at a time, so all that clang needs are named at once.
-    needed = " ".join(sorted(HOST_LIBRARIES.values()))
     raise HostToolMissing(
         f"The stand-in SDK's clang does not start on this machine: {result.last_lines(3)}",
-        remedy=f"Install what it needs: apt-get install {needed}",
+        remedy=f"Install what it needs: apt-get install {' '.join(CLANG_NEEDS)}",
     )
 
 
@@ -117,34 +110,49 @@ class Tools:
 
 
 def _plan(native: Path, target: Target, sources: Path, work: Path) -> Iterator[Compilation]:
-    headers = (
-        f"-isystem{native / 'llvm/include' / target.triple / 'c++/v1'}",
-        f"-isystem{native / 'llvm/include/c++/v1'}",
-    )
-    cxx, abi, unwind = sources / "libcxx", sources / "libcxxabi", sources / "libunwind"
-    libcxx = (
-        *CXX, *headers, f"-I{cxx / 'src'}", f"-I{abi / 'include'}",
-        "-D_LIBCPP_BUILDING_LIBRARY", "-DLIBCXX_BUILDING_LIBCXXABI",
-    )  # fmt: skip
-    libcxxabi = (*CXX, *headers, f"-I{abi / 'include'}", f"-I{cxx / 'src'}", f"-I{unwind / 'include'}",
-                 "-D_LIBCXXABI_BUILDING_LIBRARY", "-D_LIBCPP_BUILDING_LIBRARY")  # fmt: skip
-    libunwind = (f"-I{unwind / 'include'}", "-D_LIBUNWIND_IS_NATIVE_ONLY", "-fno-rtti", "-fno-exceptions",
-                 "-fvisibility=hidden", "-fstrict-aliasing")  # fmt: skip
-    groups = [
-        ("c++", [path for pattern in LIBCXX for path in sorted(cxx.glob(pattern))], libcxx),
-        ("c++abi", sorted((abi / "src").glob("*.cpp")), libcxxabi),
-        ("unwind", [unwind / "src" / name for name in UNWIND], (*COMMON, *libunwind)),
-        ("emutls", [FILES / "emutls.c"], COMMON),
-    ]
-    for library, paths, flags in groups:
+    for library, paths, flags in (
+        _libcxx(native, target, sources),
+        _libcxxabi(native, target, sources),
+        _libunwind(sources),
+        ("emutls", [FILES / "emutls.c"], ()),
+    ):
         for path in paths:
             if path.name not in LEFT_OUT:
-                flags_of = (
-                    (*flags, "-std=c++17", "-nostdinc++") if library == "unwind" and path.suffix == ".cpp" else flags
-                )
+                language = CXX if path.suffix == ".cpp" else ()
+                target_object = work / library / f"{path.stem}.o"
                 yield Compilation(
-                    library=library, source=path, object=work / library / f"{path.stem}.o", flags=flags_of
+                    library=library, source=path, object=target_object, flags=(*COMMON, *language, *flags)
                 )
+
+
+Library = tuple[str, list[Path], tuple[str, ...]]
+"""Name, sources and flags."""
+
+
+def _libcxx(native: Path, target: Target, sources: Path) -> Library:
+    root = sources / "libcxx"
+    paths = [path for pattern in LIBCXX for path in sorted(root.glob(pattern))]
+    own = ("-D_LIBCPP_BUILDING_LIBRARY", "-DLIBCXX_BUILDING_LIBCXXABI", f"-I{root / 'src'}")
+    return "c++", paths, (HIDDEN, *_cxx_headers(native, target, sources), *own)
+
+
+def _libcxxabi(native: Path, target: Target, sources: Path) -> Library:
+    own = ("-D_LIBCXXABI_BUILDING_LIBRARY", "-D_LIBCPP_BUILDING_LIBRARY", f"-I{sources / 'libcxx/src'}")
+    unwind = f"-I{sources / 'libunwind/include'}"
+    paths = sorted((sources / "libcxxabi/src").glob("*.cpp"))
+    return "c++abi", paths, (HIDDEN, *_cxx_headers(native, target, sources), *own, unwind)
+
+
+def _libunwind(sources: Path) -> Library:
+    root = sources / "libunwind"
+    own = ("-D_LIBUNWIND_IS_NATIVE_ONLY", "-fno-exceptions", f"-I{root / 'include'}")
+    return "unwind", [root / "src" / name for name in UNWIND], (HIDDEN, *own)
+
+
+def _cxx_headers(native: Path, target: Target, sources: Path) -> tuple[str, ...]:
+    include = native / "llvm/include"
+    folders = (include / target.triple / "c++/v1", include / "c++/v1", sources / "libcxxabi/include")
+    return tuple(f"-isystem{folder}" for folder in folders)
 
 
 def _make_libraries(tools: Tools, target: Target, jobs: Sequence[Compilation]) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -43,12 +44,12 @@ def sdk(shared_cache: Path) -> str:
 def read_elf(path: Path) -> dict[str, object]:
     """What the tests want to know of an ELF file, read with pyelftools."""
     with path.open("rb") as file:
-        elf = ELFFile(file)  # type: ignore[no-untyped-call]
-        dynamic = elf.get_section_by_name(".dynamic")
+        elf = ELFFile(file)
+        dynamic: Any = elf.get_section_by_name(".dynamic")
         tags = list(dynamic.iter_tags()) if dynamic else []
         interpreter = elf.get_section_by_name(".interp")
         stack = [part["p_memsz"] for part in elf.iter_segments() if part["p_type"] == "PT_GNU_STACK"]
-        attributes = elf.get_section_by_name(".ARM.attributes")
+        attributes: Any = elf.get_section_by_name(".ARM.attributes")
         return {
             "flags": elf["e_flags"],
             "interpreter": interpreter.data().rstrip(b"\0").decode() if interpreter else "",

@@ -53,7 +53,7 @@ def test_c_and_cxx_programs_run_on_the_oldest_cpu_of_the_arch(spaced: Session, t
     assert output_of(arch, build / "full") == FULL_OUTPUT
     for program in ("plain", "full"):
         with (build / program).open("rb") as file:
-            elf = ELFFile(file)  # type: ignore[no-untyped-call]
+            elf = ELFFile(file)
             assert elf["e_machine"] == arch.elf_machine
             assert elf.get_section_by_name(".interp") is None
             assert elf.get_section_by_name(".symtab") is None
@@ -166,11 +166,12 @@ def test_an_archive_made_with_the_wrappers_links(session: Session, tmp_path: Pat
     toolchain = choose_toolchain(session, arch=ARM64, name="zig")
     (tmp_path / "answer.c").write_text("int answer(void);\nint answer(void) { return 42; }\n")
     (tmp_path / "main.c").write_text("int answer(void);\nint main(void) { return answer(); }\n")
-    for words in (
+    commands: list[list[str | Path]] = [
         [toolchain.cc, "-c", "answer.c"],
         [toolchain.ar, "rc", "libanswer.a", "answer.o"],
         [toolchain.ranlib, "libanswer.a"],
         [toolchain.cc, "main.c", "-L.", "-lanswer", "-o", "main"],
-    ):
+    ]
+    for words in commands:
         subprocess.run(words, cwd=tmp_path, check=True, timeout=600)
     assert run_emulated(ARM64, tmp_path / "main").returncode == 42

@@ -136,7 +136,8 @@ def run_emulated(
         qemu = shutil.which(arch.qemu)
         if qemu is None:
             pytest.skip(f"{arch.qemu} is not installed (Debian package qemu-user-static)")
-        words = [qemu, "-cpu", cpu or OLD_CPUS[arch.name], *(["-L", root] if root else [])]
+        words = [qemu, "-cpu", cpu or OLD_CPUS[arch.name]]
+        words += ["-L", root] if root else []
     return subprocess.run([*words, program], capture_output=True, text=True, timeout=120, check=False)
 
 

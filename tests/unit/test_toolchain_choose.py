@@ -19,6 +19,7 @@ from core.errors import (
     UnknownName,
     UsageError,
 )
+from core.process import Result
 from core.session import Session
 from core.settings import Settings
 from core.testing import FakeRunner
@@ -113,7 +114,7 @@ def test_options_of_the_sdk_that_exclude_each_other_or_are_unknown_are_refused(s
         ({"compatible_sdk_version": "20"}, "6.1 and later can"),
     ):
         with pytest.raises((ToolchainError, UnknownName), match=complaint):
-            prepare_toolchain(session, ToolchainRequest(arch=ARM64, **options), sdk=sdk)  # type: ignore[arg-type]
+            prepare_toolchain(session, ToolchainRequest(arch=ARM64, **options), sdk=sdk)
 
 
 def test_an_arch_that_the_sdk_lacks_is_named_with_the_missing_file(session: Session, sdk: str) -> None:
@@ -352,7 +353,7 @@ def test_the_sdks_strip_is_used_and_zig_needs_none(session: Session, sdk: str) -
 def test_a_compiler_that_does_not_work_is_told_with_its_own_words(session: Session, arch: object) -> None:
     toolchain = choose_toolchain(session, arch=arch, name="zig")  # type: ignore[arg-type]
 
-    def fail(argv: tuple[str, ...]) -> object:
+    def fail(argv: tuple[str, ...]) -> Result:
         return session.runner.run(
             ["sh", "-c", "echo 'error: broken by hand' >&2; exit 1"], deadline=Deadline.after(10, "a failure")
         )

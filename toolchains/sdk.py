@@ -150,7 +150,7 @@ def _from_environment(session: Session) -> Sdk | None:
 
 
 def _installed_folders(session: Session) -> list[Path]:
-    return sorted(path.parent for path in (session.settings.data / "sdk").glob(f"*/{MARKER}"))
+    return sorted(path.parent for path in (session.settings.data / "sdk").glob(f"[!.]*/{MARKER}"))
 
 
 def _hdc_in(toolchains: Path | None) -> Path | None:

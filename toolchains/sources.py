@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.errors import IntegrityError, NetworkError, NotFoundOnServer, NotTheFile, UsageError, unknown_name
+from core.errors import IntegrityError, NetworkError, NotFoundOnServer, NotTheFile, Offline, UsageError, unknown_name
 from core.http import Fetch, post_json, read_small, shown
 from core.session import Session
 from core.trust import recall_first_seen
@@ -129,6 +129,8 @@ def ask_second_mirror(session: Session, request: SdkRequest) -> Offer:
     for base in bases:
         try:
             return _ask_base(session, request, base, "mirror2")
+        except Offline:
+            raise
         except NetworkError as error:
             reasons.append(error.message)
     raise NetworkError(" ".join(reasons))

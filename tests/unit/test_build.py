@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from core.process import Result
 from core.session import Session
 from native.artifact import read_artifact
 from native.build import BuildOutcome, BuildRequest, ensure_built
+from native.clean import remove_builds
 from native.cmake import StatusReader, render_additions
 from native.compiler_cache import find_compiler_cache
 from native.job import BuildJob, explain_failure, first_errors
@@ -395,3 +397,50 @@ def test_hits_are_counted_from_ccaches_own_record(
     assert cache is not None
     log.write_text("# a.c\ndirect_cache_hit\nlocal_storage_hit\n# b.c\ncache_miss\n# c.c\npreprocessed_cache_hit\n")
     assert cache.hits() == (2, 3)
+
+
+def test_builds_are_removed_by_program_and_arch_and_nothing_else(workshop: Workshop) -> None:
+    kept, gone = workshop.build(arch="arm64").artifact.folder, workshop.build(arch="arm32").artifact.folder
+    notes = workshop.session.settings.builds / "hello" / "my notes"
+    notes.mkdir()
+    removed = remove_builds(workshop.session, program="hello", arch="arm32")
+    assert removed.folders == (gone,)
+    assert removed.size > 0
+    assert (kept.is_dir(), gone.exists(), notes.is_dir()) == (True, False, True)
+    assert workshop.build(arch="arm64").reason == "nothing changed"
+    with pytest.raises(UnknownName, match="no program that was built 'helo'; did you mean 'hello'"):
+        remove_builds(workshop.session, program="helo")
+
+
+def test_the_newest_builds_can_be_kept(workshop: Workshop) -> None:
+    old = workshop.build().artifact
+    workshop.toolchain.update(cpu="cortex-a55", id="2" * 64)
+    new = workshop.build().artifact
+    os.utime(old.folder / "artifact.json", (1, 1))
+    assert remove_builds(workshop.session, keep_newest=True).folders == (old.folder,)
+    assert read_artifact(new.folder) == new
+
+
+def test_without_its_tree_an_artifact_stays_usable(workshop: Workshop) -> None:
+    artifact = workshop.build().artifact
+    assert remove_builds(workshop.session, trees_only=True).folders == (artifact.folder / "tree",)
+    assert workshop.build().reason == "nothing changed"
+    assert remove_builds(workshop.session, trees_only=True).folders == ()
+
+
+def test_a_build_that_goes_on_is_not_removed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("native.clean.PATIENCE", 0.1)
+    refused: list[bool] = []
+
+    def remove(job: BuildJob) -> None:
+        with pytest.raises(Busy, match="the end of the build"):
+            remove_builds(workshop.session)
+        refused.append(True)
+
+    workshop.system.before_products = remove
+    workshop.build()
+    assert refused == [True]
+
+
+def test_there_is_nothing_to_remove_on_a_fresh_machine(session: Session) -> None:
+    assert remove_builds(session).folders == ()

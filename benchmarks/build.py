@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -55,12 +56,16 @@ def main() -> None:
     values = plan.filled(plan.options.values(), source)
     words = [f"-D{name}={value}" for name, value in zip(plan.options, values, strict=True)]
 
+    compile_flags = shlex.join(plan.filled(plan.compile_flags, source))
+    link_flags = shlex.join(plan.filled(plan.link_flags, source))
+    flags = {"CFLAGS": compile_flags, "CXXFLAGS": compile_flags, "LDFLAGS": link_flags}
+
     by_hand, by_us, idle = [], [], []
     with tempfile.TemporaryDirectory(prefix="ohforge-bench-") as scratch:
         for number in range(asked.rounds):
             folder = Path(scratch, str(number))
             os.environ["CCACHE_DIR"] = str(folder / "ccache")
-            by_hand.append(build_by_hand(cmake, ninja, toolchain, source, words, folder / "hand", asked.product))
+            by_hand.append(build_by_hand(cmake, ninja, toolchain, source, words, flags, folder / "hand", asked.product))
             by_us.append(build_by_us(folder / "us", asked))
             idle += [build_by_command(folder / "us", asked) for _ in range(5)]
             shutil.rmtree(folder)
@@ -72,10 +77,17 @@ def main() -> None:
 
 
 def build_by_hand(
-    cmake: str, ninja: str, toolchain: HostToolchain, source: Path, options: list[str], tree: Path, product: str
+    cmake: str,
+    ninja: str,
+    toolchain: HostToolchain,
+    source: Path,
+    options: list[str],
+    flags: dict[str, str],
+    tree: Path,
+    product: str,
 ) -> float:
-    """What an engineer would type, with the same toolchain file and options; seconds."""
-    environment = {**os.environ, **toolchain.environment}
+    """What an engineer would type, with the same toolchain file, options and flags; seconds."""
+    environment = {**os.environ, **toolchain.environment, **flags}
     started = time.perf_counter()
     settings = [f"-DCMAKE_TOOLCHAIN_FILE={toolchain.file}", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
     settings += ["-DCMAKE_BUILD_TYPE=Release", *options]

@@ -15,9 +15,7 @@ ROUNDS = 20
 
 def seconds_of(folder: Path) -> float:
     started = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "invoke", "--list"], cwd=folder, check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([sys.executable, "-m", "invoke", "--list"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
 
 

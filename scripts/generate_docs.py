@@ -34,7 +34,9 @@ def errors_page() -> str:
     ]
     for error in all_errors():
         meaning = " ".join((error.__doc__ or "").split())
-        lines.append(f"| {error.code} `{error.__name__}` | {error.category.label} | {meaning} | {error.default_remedy} |")
+        lines.append(
+            f"| {error.code} `{error.__name__}` | {error.category.label} | {meaning} | {error.default_remedy} |"
+        )
     return "\n".join(lines) + "\n"
 
 

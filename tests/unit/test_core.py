@@ -66,7 +66,7 @@ def test_the_defaults_are_valid_settings() -> None:
 def test_an_unknown_setting_names_the_file_the_key_and_the_nearest_key() -> None:
     files = {"/home/me/.invoke.yaml": {"ohforge": {"tolchain": "zig"}}}
     with pytest.raises(ConfigurationError) as caught:
-        read_settings({**defaults(), "tolchain": "zig"}, files)
+        read_settings({**defaults(), "tolchain": "zig"}, lambda: files)
     assert "/home/me/.invoke.yaml" in caught.value.message
     assert "ohforge.tolchain" in caught.value.message
     assert "'toolchain'" in caught.value.message
@@ -90,7 +90,9 @@ def test_a_setting_of_the_wrong_kind_is_an_error_that_names_it(key: str, value: 
 
 
 def test_settings_are_read_into_dataclasses() -> None:
-    settings = read_settings({"boards": {"lab": {"serial": "ABC"}}, "timeouts": {"run": 5}, "program_sources": "github"})
+    settings = read_settings(
+        {"boards": {"lab": {"serial": "ABC"}}, "timeouts": {"run": 5}, "program_sources": "github"}
+    )
     assert settings.boards["lab"].serial == "ABC"
     assert settings.timeouts.run == 5.0
     assert settings.program_sources == ("github",)

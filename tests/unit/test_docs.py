@@ -14,7 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from generate_docs import PAGES
 
 ROOT = Path(__file__).parents[2]
-PAGES_FOR_PEOPLE = [ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+PAGES_FOR_PEOPLE = [
+    ROOT / "README.md",
+    ROOT / "README.zh-CN.md",
+    ROOT / "CONTRIBUTING.md",
+    *(ROOT / "docs").glob("*.md"),
+]
 LINK = re.compile(r"\[[^]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 INVOKE = re.compile(r"(?:^|`|&& )invoke (?!TASK)([a-z][a-z0-9]*(?:\.[a-z]+)?)((?: [^`\n]*)?)", re.MULTILINE)
 

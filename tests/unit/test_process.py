@@ -80,7 +80,9 @@ def wait_until_dead(pid: int) -> None:
 
 def test_the_deadline_ends_grandchildren_that_ignore_sigterm(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    script = f"(trap '' TERM; echo $$ > '{pid_file}'; exec sh -c 'trap \"\" TERM; echo $$ > {pid_file}; sleep 60') & wait"
+    script = (
+        f"(trap '' TERM; echo $$ > '{pid_file}'; exec sh -c 'trap \"\" TERM; echo $$ > {pid_file}; sleep 60') & wait"
+    )
     with pytest.raises(DeadlineExpired, match="the test program"):
         RealRunner().run(["sh", "-c", script], deadline=soon(1))
     wait_until_dead(int(pid_file.read_text()))

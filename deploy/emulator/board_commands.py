@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from deploy.emulator.client import Client
     from deploy.emulator.link import Link
 
-USB_RETURN_SECONDS = 1.0
+USB_RETURN_SECONDS = 2.0
 """How long a USB board is away when its daemon is restarted, and when the board is."""
-BOOT_SECONDS = 2.0
+BOOT_SECONDS = 4.0
 SWALLOW_SECONDS = 0.3
 """For so long after ``Connect OK`` an authorised TCP board loses what it is told."""
 

@@ -150,13 +150,22 @@ def stop_board(board: EmulatedBoard, seconds: float = 10.0) -> bool:
     until = time.monotonic() + seconds
     if not is_running(board):
         return False
-    with contextlib.suppress(ProcessLookupError, ValueError, FileNotFoundError):
-        os.kill(int((board.run / "keeper.pid").read_text()), signal.SIGTERM)
-    while is_running(board):
+    keeper = int((board.run / "keeper.pid").read_text())
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(keeper, signal.SIGTERM)
+    while is_running(board) or _exists(keeper):
         if time.monotonic() > until:
             raise TimeoutError(f"the keeper of {board.serial} did not end within {seconds:g} s")
         time.sleep(0.02)
     return True
+
+
+def _exists(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
 
 
 def _connect(board: EmulatedBoard) -> socket.socket:
@@ -230,11 +239,10 @@ def _launch(board: EmulatedBoard, kind: str) -> dict[str, Any]:
             answer += chunk
     finally:
         os.close(reader)
-    if answer:
-        process.returncode = 0  # It is not ours to wait for: it goes on when this process ends.
-        return dict(json.loads(answer))
-    process.kill()
     process.wait()
+    if answer:
+        return dict(json.loads(answer))
+    stop_board(board)
     log_text = (board.run / "keeper.log").read_text(errors="replace").strip().splitlines()[-1:]
     return {
         "class": "HostUnsupported",

@@ -30,6 +30,8 @@ from deploy.profiles import load_emulation
 
 def main(arguments: list[str]) -> int:
     """Runs the keeper; the last argument is the descriptor to which it reports that it is up, or why not."""
+    if os.fork() != 0:
+        return 0  # Whoever started the keeper need not wait for it: it is nobody's child from here on.
     board, kind, report_to = read_board(Path(arguments[0])), arguments[1], int(arguments[2])
     lock = (board.run / "keeper.lock").open("wb")
     try:

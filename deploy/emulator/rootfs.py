@@ -71,9 +71,13 @@ esac
 echo "$name: not executable" >&2; exit 126
 """
 _CASE = """*$'\\00{bits}')
-  # The second segment of a dynamic program names its loader.
-  if [ ! -e {loader} ] && [ "$(od -An -tx1 -j {offset} -N 1 "$program")" = ' 03' ]; then
-    echo "/bin/sh: $name: No such file or directory" >&2; exit 126
+  # The first or the second segment of a dynamic program names its loader.
+  if [ ! -e {loader} ]; then
+    for at in {offsets}; do
+      if [ "$(od -An -tx1 -j $at -N 1 "$program")" = ' 03' ]; then
+        echo "/bin/sh: $name: No such file or directory" >&2; exit 126
+      fi
+    done
   fi
   exec /system/emulator/run-{arch} "$program" "$name" "$@" ;;"""
 
@@ -82,8 +86,8 @@ def _cases(tools: Tools) -> str:
     cases = []
     for name in tools.emulators:
         arch = ARCHES[name]
-        bits, offset = (2, 120) if arch.elf_bits == 64 else (1, 84)
-        cases.append(_CASE.format(bits=bits, loader=arch.loader, offset=offset, arch=name))
+        bits, offsets = (2, "64 120") if arch.elf_bits == 64 else (1, "52 84")
+        cases.append(_CASE.format(bits=bits, loader=arch.loader, offsets=offsets, arch=name))
     return "\n".join(cases)
 
 

@@ -130,10 +130,11 @@ def _register_emulators(root: Path, room: Room) -> None:
         loader = ARCHES[arch].loader
         if arch in room.arches and not (root / loader.lstrip("/")).exists():
             # A dynamic program whose loader is missing: execve answers ENOENT, as the board's kernel does, because
-            # the interpreter named here does not exist either.
-            entry = _Magic(bits, machine)
-            entry.second_segment(_PT_INTERP)
-            register.write_bytes(entry.line(f"no-loader-{arch}", loader, ""))
+            # the interpreter named here does not exist either. Linkers put PT_INTERP second, behind PT_PHDR, or first.
+            for index in (0, 1):
+                entry = _Magic(bits, machine)
+                entry.segment(index, _PT_INTERP)
+                register.write_bytes(entry.line(f"no-loader-{arch}-{index}", loader, ""))
     if platform.machine() == "x86_64":
         entry = _Magic(*_ELF_MACHINES["x86_64"])
         entry.set(MARK_AT, b"\0")
@@ -162,9 +163,9 @@ class _Magic:
         self._magic[at:end] = value
         self._mask[at:end] = mask or b"\xff" * len(value)
 
-    def second_segment(self, kind: int) -> None:
-        """Linkers put PT_PHDR first and PT_INTERP second into dynamic programs."""
-        at = 64 + 56 if self._bits == 2 else 52 + 32
+    def segment(self, index: int, kind: int) -> None:
+        """The type of a program header, which stand directly behind the file's header."""
+        at = 64 + 56 * index if self._bits == 2 else 52 + 32 * index
         self.set(at, kind.to_bytes(4, "little"))
 
     def line(self, name: str, interpreter: str, flags: str) -> bytes:

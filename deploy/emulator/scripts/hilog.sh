@@ -28,12 +28,15 @@ while [ $# -gt 0 ]; do
 done
 one_of() { echo "$1" | sed 's/,/|/g'; }
 choose() {
-  grep --line-buffered -E "^[^ ]+ [^ ]+ +($( [ -n "$pids" ] && one_of "$pids" || echo '[0-9]+' )) +[0-9]+ ($( [ -n "$levels" ] && one_of "$levels" || echo '[DIWEF]' )) ($( [ -n "$domain" ] && one_of "$domain" || echo '[^/ ]*' ))/($( [ -n "$tags" ] && one_of "$tags" || echo '[^:]*' )): .*$expression"
+  grep -E "^[^ ]+ [^ ]+ +($( [ -n "$pids" ] && one_of "$pids" || echo '[0-9]+' )) +[0-9]+ ($( [ -n "$levels" ] && one_of "$levels" || echo '[DIWEF]' )) ($( [ -n "$domain" ] && one_of "$domain" || echo '[^/ ]*' ))/($( [ -n "$tags" ] && one_of "$tags" || echo '[^:]*' )): .*$expression"
 }
 if [ -n "$leave" ]; then
   if [ -n "$head" ]; then choose <$log | head -n "$head"
   elif [ -n "$tail" ]; then choose <$log | tail -n "$tail"
   else choose <$log; fi
 else
-  tail -n +1 -f $log | choose
+  # In the background, so that the shell can end the others when the daemon ends it.
+  trap 'trap - TERM; kill -TERM 0' TERM
+  tail -n +1 -f $log | choose &
+  wait
 fi

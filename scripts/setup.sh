@@ -64,8 +64,8 @@ if [ -n "$must$nice" ]; then
 fi
 
 if [ ! -e "$stamp" ] || [ "$here/pyproject.toml" -nt "$stamp" ]; then
-    echo "==> making the Python environment in $venv"
+    echo "==> making the Python environment in $venv (about a minute)"
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$here[test]"
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check -e "$here[test]"
     touch "$stamp"
 fi

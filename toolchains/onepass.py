@@ -36,6 +36,8 @@ from toolchains.sources import host_folder
 CHECKPOINT = "checkpoint.json"
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 """Input between two saved states: what a killed process has to fetch again at most, and a little more."""
+STEP_BYTES = 256 * 1024
+"""Input in which a place to go on from is looked for: stored blocks have at most 64 KiB, and two are needed."""
 GROWTH = 3.2
 """Unpacked bytes for each byte of a package, as measured on published ones: for the first look at the disk's room."""
 SCHEMA = 1
@@ -99,6 +101,10 @@ class OnePass:
 
     def feed(self, chunk: bytes) -> None:
         """Takes the next bytes. Raises DamagedArchive, HostileArchive, NotEnoughSpace, OSError of the disk."""
+        for at in range(0, len(chunk), STEP_BYTES):
+            self._step(chunk[at : at + STEP_BYTES])
+
+    def _step(self, chunk: bytes) -> None:
         self._raise_failed_jobs()
         due = self.offset - self._saved_at >= CHECKPOINT_BYTES and bool(self._sha256)
         at = find_stored_block(chunk) if due and self._gunzip is not None and self._candidate is None else -1

@@ -51,3 +51,45 @@ def build(
             "seconds": round(outcome.seconds, 3),
         }
     )
+
+
+@command(name="list", help={})
+def list_(session: Session) -> Answer:
+    """List what can be built, and what is built."""
+    from commands.show import show_builds
+    from native.artifact import list_artifacts
+    from native.recipe import list_recipes, load_recipe
+
+    recipes = [load_recipe(name) for name in list_recipes()]
+    artifacts = list_artifacts(session.settings.builds)
+    show_builds(session.console, recipes, artifacts)
+    rows = [
+        {
+            "program": a.program,
+            "arch": a.arch,
+            "cpu": a.cpu,
+            "toolchain": a.toolchain,
+            "key": a.key,
+            "path": str(a.folder),
+        }
+        for a in artifacts
+    ]
+    return Answer({"recipes": [{"name": r.name, "description": r.description} for r in recipes], "artifacts": rows})
+
+
+@command(
+    help={
+        "target": "Only this program's builds.",
+        "arch": "Only this arch's builds.",
+        "keep-newest": "Spare the newest build of each program and arch.",
+        "trees": "Remove the build trees only: every program stays usable.",
+    }
+)
+def clean(session: Session, target: str = "", arch: str = "", keep_newest: bool = False, trees: bool = False) -> Answer:
+    """Remove builds; sources, downloads and the compiler cache stay."""
+    from core.files import human_bytes
+    from native.clean import remove_builds
+
+    removed = remove_builds(session, program=target, arch=arch, keep_newest=keep_newest, trees_only=trees)
+    session.console.info(f"{len(removed.folders)} folders removed, {human_bytes(removed.size)} are free again")
+    return Answer({"folders": [str(folder) for folder in removed.folders], "size": removed.size})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -48,8 +49,8 @@ def command(
 ) -> Callable[[Callable[..., Answer | None]], Task[Any]]:
     """Makes an Invoke task of a function ``body(session, …) -> Answer``.
 
-    `optional_positional` is a positional argument that need not be given when the flag `unless` is: Invoke itself
-    knows only positional arguments that must be there.
+    `optional_positional` is a positional argument that need not be given when the flag `unless` is, or ever when
+    there is no such flag; Invoke itself knows only positional arguments that must be there.
     """
 
     def make(body: Callable[..., Answer | None]) -> Task[Any]:
@@ -91,13 +92,19 @@ class _Task(Task[Any]):
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
         arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
-        if not self.optional_positional:
+        if not self.optional_positional or (not self.unless and not _word_follows(self.name)):
             return arguments
         instead = next((argument for argument in arguments if argument.name == self.unless), None)
         return [
             _OptionalPositional(argument, instead) if argument.name == self.optional_positional else argument
             for argument in arguments
         ]
+
+
+def _word_follows(task: str) -> bool:
+    """Whether the command line has a word right after the task's name. Invoke's parser cannot be asked to look ahead."""
+    pairs = itertools.pairwise(sys.argv)
+    return any(name.rpartition(".")[2] == task and not word.startswith("-") for name, word in pairs)
 
 
 class _OptionalPositional(Argument):

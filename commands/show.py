@@ -10,7 +10,11 @@ from core.files import human_bytes
 
 if TYPE_CHECKING:
     from core.console import Console
+    from core.session import Session
     from deploy.run import RunOutcome
+    from native.artifact import Artifact
+    from native.recipe import Recipe
+    from toolchains.install import FetchedSdk
 
 
 def show_outcome(console: Console, outcome: RunOutcome) -> None:
@@ -52,3 +56,45 @@ def read_parameters(words: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"--param {word!r} is not of the form NAME=VALUE.")
         found[name] = value
     return found
+
+
+SDK_COLUMNS = ("version", "sdk_version", "api_level", "hosts", "size", "components", "path")
+
+
+def show_sdks(console: Console, sdks: Iterable[Mapping[str, Any]]) -> None:
+    """Installed SDKs and published releases."""
+    rows = [[_fact(name, sdk.get(name, "")) for name in SDK_COLUMNS] for sdk in sdks]
+    console.table([name.upper().replace("_", " ") for name in SDK_COLUMNS], rows)
+
+
+def show_fetched(console: Console, fetched: FetchedSdk) -> None:
+    """What ``sdk.fetch`` has left."""
+    if fetched.source:
+        console.info(
+            f"from {fetched.source}: {human_bytes(fetched.bytes_downloaded)} downloaded, "
+            f"{human_bytes(fetched.bytes_reused)} were here already, {fetched.seconds:.0f} s"
+        )
+    console.info(f"ohos-sdk {fetched.sdk_version} (API {fetched.api_level}): {fetched.path}")
+
+
+def quietly(session: Session) -> Session:
+    """The same session with what is said going to stderr, so that stdout can be read by a shell."""
+    from dataclasses import replace
+
+    from core.console import Console
+
+    return replace(session, console=Console(json_mode=True, verbosity=session.console.verbosity))
+
+
+def print_text(console: Console, text: str) -> None:
+    """Text that another program reads; in ``--json`` it stands in the object instead."""
+    if not console.json_mode:
+        console.info(text.rstrip("\n"))
+
+
+def show_builds(console: Console, recipes: Iterable[Recipe], artifacts: Iterable[Artifact]) -> None:
+    """What can be built, and what is built."""
+    console.table(["TARGET", "VERSION", "WHAT IT IS"], [[r.name, r.version, r.description] for r in recipes])
+    rows = [[a.program, a.arch, a.cpu, a.toolchain, str(a.folder)] for a in artifacts]
+    if rows:
+        console.table(["BUILT", "ARCH", "CPU", "TOOLCHAIN", "FOLDER"], rows)

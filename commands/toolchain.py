@@ -1,1 +1,96 @@
 """``invoke toolchain.*``: toolchain files, for us and for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from commands.command import Answer, command
+
+if TYPE_CHECKING:
+    from core.session import Session
+
+COMMON = {
+    "arch": "arm32, arm64 or x86_64.",
+    "toolchain": "Host toolchain: ohos or zig.",
+    "sdk": "Folder of an ohos-sdk, or version of an installed one.",
+    "cpu": "CPU tuning such as cortex-a55; default generic.",
+    "static": "Link statically.",
+    "stl": "C++ library of the SDK: c++_static, c++_shared or none.",
+}
+
+
+@command(help=COMMON)
+def render(
+    session: Session,
+    arch: str = "arm64",
+    toolchain: str = "",
+    sdk: str = "",
+    cpu: str = "",
+    static: bool = False,
+    stl: str = "",
+) -> Answer:
+    """Render the CMake toolchain file and say where it is."""
+    from toolchains.arch import find_arch
+    from toolchains.toolchain import choose_toolchain
+
+    chosen = choose_toolchain(
+        session, arch=find_arch(arch), name=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl
+    )
+    session.console.info(f"cmake -DCMAKE_TOOLCHAIN_FILE={chosen.file}")
+    return Answer({"file": str(chosen.file), "id": chosen.id, "title": chosen.title, "arch": chosen.arch.name})
+
+
+@command(
+    help={
+        **COMMON,
+        "shell": "sh, fish, powershell or json; or meson (cross file) or cargo (configuration).",
+        "bare": "Set CC, CXX and the like too: every build of that shell is then a cross build.",
+    }
+)
+def env(
+    session: Session,
+    shell: str = "sh",
+    arch: str = "arm64",
+    toolchain: str = "",
+    sdk: str = "",
+    cpu: str = "",
+    static: bool = False,
+    stl: str = "",
+    bare: bool = False,
+) -> Answer:
+    """Print the variables that lead other builds to the toolchain: eval "$(invoke toolchain.env --shell sh)"."""
+    from commands.show import print_text, quietly
+    from toolchains.arch import find_arch
+    from toolchains.export import export_cargo, export_environment, export_meson, list_variables
+    from toolchains.toolchain import choose_toolchain
+
+    chosen = choose_toolchain(
+        quietly(session), arch=find_arch(arch), name=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl
+    )
+    special = {"meson": export_meson, "cargo": export_cargo}
+    text = special[shell](chosen) if shell in special else export_environment(chosen, shell, bare=bare)
+    print_text(session.console, text)
+    return Answer({"variables": list_variables(chosen, bare=bare), "text": text})
+
+
+@command(
+    optional_positional="folder",
+    help={
+        "folder": "The project's folder; default: this one.",
+        "toolchain": COMMON["toolchain"],
+        "sdk": COMMON["sdk"],
+        "cpu": COMMON["cpu"],
+    },
+)
+def presets(session: Session, folder: str = "", toolchain: str = "", sdk: str = "", cpu: str = "") -> Answer:
+    """Write presets for arm32 and arm64 into a project's CMakeUserPresets.json, beside the user's own."""
+    from toolchains.arch import ARCHES
+    from toolchains.export import write_presets
+    from toolchains.toolchain import choose_toolchain
+
+    arches = [ARCHES[name] for name in ("arm64", "arm32")]
+    chosen = [choose_toolchain(session, arch=arch, name=toolchain, sdk=sdk, cpu=cpu) for arch in arches]
+    path = write_presets(Path(folder or ".").expanduser(), chosen)
+    session.console.info(f"{path}: cmake --list-presets shows them")
+    return Answer({"file": str(path)})

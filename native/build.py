@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from core.deadline import Deadline
 from core.errors import InvalidData
-from core.files import human_bytes
+from core.files import human_bytes, write_atomic
 from core.locks import hold
 from core.session import Session
-from native.artifact import MANIFEST, Artifact, find_damage, list_artifacts, read_artifact, write_artifact
+from native.artifact import MANIFEST, Artifact, Product, find_damage, list_artifacts, read_artifact, write_artifact
 from native.cmake import CMake
 from native.compiler_cache import CompilerCache, find_compiler_cache
 from native.job import BuildJob, BuildLog, default_jobs
@@ -156,40 +156,30 @@ def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[Pro
     source = fetch_source(session, recipe)
     before = _read_if_there(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tree, log_path = folder / "tree", folder / "build.log"
     cache = find_compiler_cache(
-        session, tree=tree, compiler_id=_compiler_id(toolchain), log=folder / "compiler-cache.log"
+        session, tree=folder / "tree", compiler_id=_compiler_id(toolchain), log=folder / "compiler-cache.log"
     )
     job = _make_job(session, plan, source, folder, wanted, jobs, cache)
     deadline = Deadline.after(session.settings.timeouts.build, f"the build of {job.title}")
-    if not tree.is_dir():
-        check_compiler(session, toolchain)
-    with _open_log(log_path) as log:
+    _prepare_compiler(session, toolchain)
+    with _open_log(job.log_path) as log:
         SYSTEMS[recipe.build.system].run(session, job, log, deadline)
     _report_cache(session, cache)
     products = {product.name: product for product in (before.products if before else ())}
     for spec in wanted:
         products[spec.name] = take_product(session, spec, job, folder, deadline)
-    artifact = Artifact(
-        program=recipe.name,
-        version=recipe.version,
-        arch=toolchain.arch.name,
-        key=plan.key[:12],
-        toolchain=toolchain.name,
-        toolchain_id=toolchain.id,
-        toolchain_title=toolchain.title,
-        cpu=toolchain.cpu,
-        source=" | ".join(source.pin for source in recipe.sources),
-        sdk=_describe_sdk(toolchain),
-        licence=recipe.licence,
-        inputs=dict(plan.inputs),
-        products=tuple(products[spec.name] for spec in recipe.products if spec.name in products),
-        runtime_libraries=take_libraries(toolchain, folder, products.values()),
-        folder=folder,
-    )
+    artifact = _make_artifact(plan, folder, products)
     write_artifact(artifact)
     session.console.detail(f"products: {', '.join(f'{p.name} ({human_bytes(p.size)})' for p in artifact.products)}")
     return artifact
+
+
+def _prepare_compiler(session: Session, toolchain: HostToolchain) -> None:
+    """Tries the compiler before its first build: zig makes its C library then, which looks like a build that hangs."""
+    mark = toolchain.file.parent / "tried"
+    if not mark.exists():
+        check_compiler(session, toolchain)
+        write_atomic(mark, f"{toolchain.title}\n")
 
 
 def _make_job(
@@ -218,6 +208,27 @@ def _make_job(
         launcher=cache.program if cache else "",
         environment={**NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},
         log_path=folder / "build.log",
+    )
+
+
+def _make_artifact(plan: BuildPlan, folder: Path, products: Mapping[str, Product]) -> Artifact:
+    recipe, toolchain = plan.recipe, plan.toolchain
+    return Artifact(
+        program=recipe.name,
+        version=recipe.version,
+        arch=toolchain.arch.name,
+        key=plan.key[:12],
+        toolchain=toolchain.name,
+        toolchain_id=toolchain.id,
+        toolchain_title=toolchain.title,
+        cpu=toolchain.cpu,
+        source=" | ".join(source.pin for source in recipe.sources),
+        sdk=_describe_sdk(toolchain),
+        licence=recipe.licence,
+        inputs=dict(plan.inputs),
+        products=tuple(products[spec.name] for spec in recipe.products if spec.name in products),
+        runtime_libraries=take_libraries(toolchain, folder, products.values()),
+        folder=folder,
     )
 
 

@@ -51,7 +51,7 @@ def workshop(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     system, changes = CopyingSystem(), dict[str, Any]()
 
     def choose(session: Session, *, arch: Any, **asked: Any) -> HostToolchain:
-        return make_toolchain(arch, **changes)
+        return make_toolchain(arch, file=tmp_path / "toolchain.cmake", **changes)
 
     monkeypatch.setitem(build_module.SYSTEMS, "cmake", system)
     monkeypatch.setattr(build_module, "choose_toolchain", choose)

@@ -1,9 +1,10 @@
 """A command for a board, wrapped so that its exit status comes back through hdc, which never carries it.
 
-hdc ends with status 0 whatever happened on the board. So the wrapper prints two lines with a random token:
-``TOKEN:P:<pid>`` before the command and ``TOKEN:X:<status>`` after it. No ``X`` line means that nobody knows how
-the command ended. The token stands in the wrapper only as a variable's value, so no echo of the script
-(``set -x``, ``ps``) can be taken for a marker.
+hdc ends with status 0 whatever happened on the board. So the wrapper prints two markers with a random token:
+``TOKEN:P:<pid>`` before the command and ``TOKEN:X:<status>`` after it. No ``X`` marker means that nobody knows how
+the command ended. In the wrapper the token stands only as a variable's value, so no echo of the script (``set -x``,
+``ps``) can be taken for a marker. The last marker follows the output directly, without a newline of its own, so that
+every line of output can be handed on at once.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def wrap_file(path: str, md5: str, token: str, folder: str = "/") -> str:
     The file is only run when its MD5 is `md5`, for a transfer may change bytes, and it is removed in any case.
     """
     name = quote(path)
-    check = f'case "$(md5sum <{name})" in {md5}*) ;; *) rm -f {name}; echo; echo $_oh:X:{BAD_SCRIPT}; exit;; esac; '
+    check = f'case "$(md5sum <{name})" in {md5}*) ;; *) rm -f {name}; echo $_oh:X:{BAD_SCRIPT}; exit;; esac; '
     return _around(f"sh {name}", token, folder, before=check, after=f"rm -f {name}; ")
 
 
@@ -58,9 +59,9 @@ def _around(command: str, token: str, folder: str, before: str = "", after: str 
     hand_on = 'trap "" TERM; kill -TERM -- -$$; sleep 1; kill -KILL -- -$$'
     return (
         f"_oh={token}; echo $_oh:P:$$; {before}"
-        f"cd {quote(folder)} 2>/dev/null || {{ echo; echo $_oh:X:{NO_FOLDER}; exit; }}; "
+        f"cd {quote(folder)} 2>/dev/null || {{ echo $_oh:X:{NO_FOLDER}; exit; }}; "
         f"trap '{hand_on}' TERM; "
-        f"{command} </dev/null & wait $!; _st=$?; trap - TERM; {after}echo; echo $_oh:X:$_st "
+        f"{command} </dev/null & wait $!; _st=$?; trap - TERM; {after}echo $_oh:X:$_st "
     )
 
 
@@ -90,7 +91,7 @@ _ANY_LEFT = (
 
 
 def stop_unnumbered(token: str) -> str:
-    """As `stop_command`, for a command whose ``P`` line never came: it is looked for by the token in its command line.
+    """As `stop_command`, for a command whose ``P`` marker never came: it is looked for by the token in its command line.
 
     The pattern is written so that it does not fit the command line of the search itself.
     """
@@ -126,7 +127,7 @@ class MarkerReader:
         self.ended_at: float | None = None
         """When the last marker came, on the monotonic clock."""
         self._first = re.compile(rb"(?:^|\n)" + token.encode() + rb":P:(\d+)\r?\n")
-        self._last = b"\n" + token.encode() + b":X:"
+        self._last = token.encode() + b":X:"
         self._kept = bytearray()
         self._pending = b""
         self._hand_on = on_output
@@ -160,7 +161,6 @@ class MarkerReader:
             return
         self.preamble = self._pending[: found.start()]
         self.pid = int(found.group(1))
-        # The newline stays in: a command without output is followed by the marker's own newline only.
         self._pending = self._pending[found.end() :]
         self.stage = Stage.RUNNING
 

@@ -23,7 +23,7 @@ def answered(output: bytes = b"", status: int | str = 0, pid: int = 4711) -> Ans
 
     def answer(argv: tuple[str, ...]) -> bytes:
         token = token_of(argv)
-        return f"{token}:P:{pid}\n".encode() + output + f"\n{token}:X:{status}\n".encode()
+        return f"{token}:P:{pid}\n".encode() + output + f"{token}:X:{status}\n".encode()
 
     return answer
 

@@ -181,7 +181,7 @@ def test_markers_are_found_wherever_the_chunks_are_cut(
     output: bytes, cuts: list[int], status: int, line_end: bytes
 ) -> None:
     token = TOKEN.encode()
-    raw = token + b":P:77" + line_end + output + b"\n" + token + b":X:%d" % status + line_end
+    raw = token + b":P:77" + line_end + output + token + b":X:%d" % status + line_end
     reader, shown = read_in_pieces(raw, cuts)
     assert (reader.stage, reader.pid, reader.status) == (Stage.ENDED, 77, str(status))
     assert reader.output == shown == output
@@ -192,28 +192,23 @@ def test_without_the_last_marker_everything_is_handed_on_and_nothing_is_proven(
     output: bytes, kept: int, cuts: list[int]
 ) -> None:
     token = TOKEN.encode()
-    part = (b"\n" + token + b":X:0")[:kept]
+    part = (token + b":X:0")[:kept]
     reader, shown = read_in_pieces(token + b":P:1\n" + output + part, cuts)
     assert reader.stage is Stage.RUNNING
     assert (reader.status, shown) == ("", output + part)
 
 
-def test_text_is_shown_before_its_line_is_whole() -> None:
+@pytest.mark.parametrize("text", [b"Once upon", b"a line\n", b"\n\n"])
+def test_text_is_shown_as_soon_as_it_comes(text: bytes) -> None:
     shown = bytearray()
     reader = MarkerReader(TOKEN, shown.extend)
-    reader.feed(f"{TOKEN}:P:1\nOnce upon".encode())
-    assert shown == b"Once upon"
-
-
-def test_a_marker_in_the_middle_of_a_line_is_output() -> None:
-    reader, shown = read_in_pieces(f"{TOKEN}:P:1\nsee {TOKEN}:X:0\n\n{TOKEN}:X:5\n".encode(), [])
-    assert reader.status == "5"
-    assert shown == f"see {TOKEN}:X:0\n".encode()
+    reader.feed(f"{TOKEN}:P:1\n".encode() + text)
+    assert shown == text
 
 
 def test_what_hdc_says_before_the_command_is_kept_apart() -> None:
     warning = b"[W][2026-01-31 12:00:00] slow\n"
-    reader, shown = read_in_pieces(warning + f"{TOKEN}:P:1\nhi\n{TOKEN}:X:0\n".encode(), [3, 30])
+    reader, shown = read_in_pieces(warning + f"{TOKEN}:P:1\nhi{TOKEN}:X:0\n".encode(), [3, 30])
     assert shown == b"hi"
     assert reader.preamble.startswith(b"[W]")
 
@@ -223,7 +218,7 @@ def test_a_flood_does_not_fill_the_memory() -> None:
     reader.feed(f"{TOKEN}:P:1\n".encode())
     for number in range(40):
         reader.feed(bytes([number]) * (1024 * 1024))
-    reader.feed(f"\n{TOKEN}:X:0\n".encode())
+    reader.feed(f"{TOKEN}:X:0\n".encode())
     assert reader.truncated
     assert KEEP_OUTPUT <= len(reader.output) <= 2 * KEEP_OUTPUT + 1024 * 1024
     assert set(reader.output[-1024 * 1024 :]) == {39}

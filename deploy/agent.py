@@ -118,6 +118,11 @@ def run_program(
 
 def run_command(handle: AgentHandle, run: AgentRun, *, seconds: float) -> str:
     """The command line for the board's shell. Raises UsageError for what cannot be said in it."""
+    return _command_line(run_words(handle, run, seconds=seconds))
+
+
+def run_words(handle: AgentHandle, run: AgentRun, *, seconds: float) -> list[str]:
+    """The same as words, for a script that quotes them itself; `seconds` is the deadline on the board."""
     if not run.words:
         raise UsageError("There is no program to be run.")
     words = [handle.path, "run", f"--deadline={_milliseconds(seconds)}", f"--grace={_milliseconds(run.grace_seconds)}"]
@@ -128,7 +133,7 @@ def run_command(handle: AgentHandle, run: AgentRun, *, seconds: float) -> str:
     words += [f"--limit={name}={value}" for name, value in run.limits.items()]
     words += [f"--unset={name}" for name in run.unset]
     words += [f"--env={name}={value}" for name, value in run.environment.items()]
-    return _command_line([*words, "--", *run.words])
+    return [*words, "--", *run.words]
 
 
 def hash_files(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,12 +36,12 @@ class Agent:
 
     def run(self, *words: str | Path) -> Ended:
         """Runs the agent to its end with these words after ``run``."""
-        return self.finish(self.start(*words))
+        with self.started(*words) as process:
+            return self.finish(process)
 
-    def start(self, *words: str | Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self.command("run", *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+    def started(self, *words: str | Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        """The running agent, with these words after ``run``; see `started`."""
+        return started(self.command("run", *words))
 
     def finish(self, process: subprocess.Popen[bytes], already: bytes = b"") -> Ended:
         stream, complaints = process.communicate(timeout=LIMIT_SECONDS)
@@ -75,6 +76,16 @@ class Ended:
     samples: Sequence[Sample]
     status: int
     complaints: str
+
+
+@contextmanager
+def started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with pipes for its output, which is ended when the block is left, however that comes."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def build_agent(shared_cache: Path, arch: str) -> Agent:

@@ -70,8 +70,8 @@ static void add_sources(struct group *group, const char *folder, const char *pre
     for (int i = 0; i < count; i++) {
         const char *entry = entries[i]->d_name;
         size_t length = strlen(prefix);
-        bool numbered = !length || isdigit((unsigned char)entry[length]);
-        if (entry[0] != '.' && strncmp(entry, prefix, length) == 0 && numbered) {
+        bool wanted = entry[0] != '.' && strncmp(entry, prefix, length) == 0;
+        if (wanted && (!length || isdigit((unsigned char)entry[length]))) {
             char path[320], name[64] = "";
             snprintf(path, sizeof path, "%s/%s/%s", folder, entry, label ? label : "");
             int fd = label ? open(path, O_RDONLY | O_CLOEXEC) : -1;

@@ -92,6 +92,11 @@ class _Task(Task[Any]):
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
         arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
+        if {"--help", "-h"} & set(sys.argv):
+            # Invoke would take --help for the value of an argument that is still missing.
+            for argument in arguments:
+                argument.positional = False
+            return arguments
         if not self.optional_positional or (not self.unless and not _word_follows(self.name)):
             return arguments
         instead = next((argument for argument in arguments if argument.name == self.unless), None)

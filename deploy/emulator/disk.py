@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.errors import DeadlineExpired, HostToolMissing, HostUnsupported
+
 HOME = "OHFORGE_EMULATOR_HOME"
 SANDBOX = "OHFORGE_EMULATOR_SANDBOX"
 """Variable: ``namespaces`` or ``proot`` forces one; without it the second is tried when the first is forbidden."""
@@ -135,16 +137,34 @@ def connect(board: EmulatedBoard) -> socket.socket:
 
 
 def start_board(board: EmulatedBoard) -> str:
-    """Starts the board's keeper when it does not run, and waits until it is up; returns the kind of sandbox."""
+    """Starts the board's keeper when it does not run, and waits until it is up; returns the kind of sandbox.
+
+    Raises HostToolMissing or HostUnsupported when that is not possible on this machine.
+    """
+    until = time.monotonic() + START_SECONDS
     with (board.run / "start.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_running(board):
-            _start_keeper(board)
-    return (board.run / "sandbox").read_text().strip()
+        while not (kind := _sandbox_of(board)):
+            if not is_running(board):
+                _start_keeper(board)
+            elif time.monotonic() > until:
+                raise DeadlineExpired(f"The keeper of {board.serial} is not up after {START_SECONDS:g} s.")
+            else:
+                time.sleep(0.02)  # Whoever started it was killed meanwhile.
+    return kind
+
+
+def _sandbox_of(board: EmulatedBoard) -> str:
+    """The kind of sandbox of a board that is up; empty while it is not."""
+    try:
+        kind = (board.run / "sandbox").read_text().strip()
+    except FileNotFoundError:
+        return ""
+    return kind if is_running(board) else ""
 
 
 def stop_board(board: EmulatedBoard, seconds: float = 10.0) -> bool:
-    """Ends the board's keeper and every program on it; False when it did not run."""
+    """Ends the board's keeper and every program on it; False when it did not run. Raises DeadlineExpired."""
     import signal
 
     until = time.monotonic() + seconds
@@ -155,7 +175,7 @@ def stop_board(board: EmulatedBoard, seconds: float = 10.0) -> bool:
         os.kill(keeper, signal.SIGTERM)
     while is_running(board) or _exists(keeper):
         if time.monotonic() > until:
-            raise TimeoutError(f"the keeper of {board.serial} did not end within {seconds:g} s")
+            raise DeadlineExpired(f"The keeper of {board.serial} did not end within {seconds:g} s.")
         time.sleep(0.02)
     return True
 
@@ -190,14 +210,11 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def _start_keeper(board: EmulatedBoard) -> None:
-    from core.errors import HostUnsupported
-
     forced = os.environ.get(SANDBOX, "")
     refused: list[dict[str, Any]] = []
     for kind in (forced,) if forced else SANDBOXES:
         report = _launch(board, kind)
         if report.get("ok"):
-            (board.run / "sandbox").write_text(kind + "\n")
             return
         if report["class"] == "HostToolMissing" and (kind != "proot" or not refused):
             raise _as_error(report)
@@ -207,8 +224,6 @@ def _start_keeper(board: EmulatedBoard) -> None:
 
 
 def _as_error(report: dict[str, Any]) -> Exception:
-    from core.errors import HostToolMissing
-
     return HostToolMissing(report["message"], remedy=report["remedy"])
 
 

@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> int:
     except BlockingIOError:
         _report(report_to, {"ok": True})
         return 0
+    (board.run / "sandbox").unlink(missing_ok=True)
     (board.run / "keeper.pid").write_text(f"{os.getpid()}\n")
     try:
         return _keep(board, kind, report_to)
@@ -46,7 +47,8 @@ def main(arguments: list[str]) -> int:
         _report(report_to, {"class": type(error).__name__, "message": error.message, "remedy": error.remedy})
         return 1
     finally:
-        (board.run / "keeper.pid").unlink(missing_ok=True)
+        for name in ("keeper.pid", "sandbox"):
+            (board.run / name).unlink(missing_ok=True)
         lock.close()
 
 
@@ -54,6 +56,12 @@ def _report(descriptor: int, value: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         os.write(descriptor, json.dumps(value).encode())
         os.close(descriptor)
+
+
+def _be_ready(daemon: Daemon, report_to: int) -> None:
+    (daemon.folder / "run/sandbox").write_text(f"{daemon.view.kind}\n")
+    if report_to >= 0:
+        _report(report_to, {"ok": True})
 
 
 def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
@@ -160,7 +168,7 @@ def _run_hdcd(daemon: Daemon, report_to: int) -> int:
         status = 1
         try:
             syscalls.set_process_name("hdcd")
-            status = daemon.serve(lambda: _report(report_to, {"ok": True}))
+            status = daemon.serve(lambda: _be_ready(daemon, report_to))
         except BaseException:
             traceback.print_exc()
         finally:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from deploy.emulator.wire import (
     BANNER,
@@ -39,9 +39,19 @@ class Link:
         except OSError as error:
             raise LinkEnded(str(error)) from error
 
-    def can_send(self, seconds: float) -> bool:
-        """Whether the board reads within that time."""
-        return bool(select.select([], [self._socket], [], seconds)[1])
+    def send_patiently(self, command: int, data: bytes, *, patience: float, on_stuck: Callable[[], None]) -> None:
+        """Sends one frame; `on_stuck` is told when the board has not read for `patience` seconds."""
+        left = memoryview(frame_start(self.channel, command, len(data)) + data)
+        while left:
+            if not select.select([], [self._socket], [], patience)[1]:
+                on_stuck()
+                select.select([], [self._socket], [])
+            try:
+                left = left[self._socket.send(left, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise LinkEnded(str(error)) from error
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -65,6 +65,7 @@ def create(
     library: tuple[str, ...],
 ) -> None:
     """Makes a board, or changes the settings of one; a running one takes them when it is started anew."""
+    libraries = dict(_pair(entry) for entry in library)
     if profile or not (boards_home() / serial / "board.json").exists():
         load_profile(profile or serial.removeprefix("emulated-"))
     if release is not None:
@@ -76,7 +77,7 @@ def create(
         "version": release,
         "hidden_tools": list(hide) or None,
         "hollow_tools": list(hollow) or None,
-        "libraries": dict(_pair(entry) for entry in library) or None,
+        "libraries": libraries or None,
     }
     board = create_board(serial, **{key: value for key, value in given.items() if value is not None})
     click.echo(f"{board.serial} in {board.folder}")

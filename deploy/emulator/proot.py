@@ -57,6 +57,7 @@ class ProotView:
     disk: Path
     shell: str
     proc: tuple[str, ...]
+    kind: str = "proot"
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def to_host(self, path: str) -> Path:

@@ -26,6 +26,10 @@ class Started:
 class View(Protocol):
     """The board as its daemon sees it."""
 
+    @property
+    def kind(self) -> str:
+        """The sandbox's name."""
+
     def to_host(self, path: str) -> Path:
         """Where a path of the board lies for this process."""
 
@@ -55,6 +59,8 @@ class View(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class NamespaceView:
     """In namespaces the daemon has the board's own root, processes and mounts."""
+
+    kind: str = "namespaces"
 
     def to_host(self, path: str) -> Path:
         return Path(path)

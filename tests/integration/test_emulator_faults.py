@@ -1,0 +1,451 @@
+"""Each fault by name: what a caller of the stand-in then sees, which is what callers of the real hdc have seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.emulator.disk import create_board, is_running, read_board, stop_board
+from deploy.emulator.faults import FaultFile
+from tests.support.emulated import ROOT, Answer, Hdc, emulated_home
+
+TMP = "/data/local/tmp"
+BLOCK = 418_611
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with emulated_home(tmp_path_factory.mktemp("faults")) as environment:
+        create_board("emulated-dayu200", home=Path(environment["OHFORGE_EMULATOR_HOME"]))
+        yield environment
+
+
+@pytest.fixture
+def hdc(home: dict[str, str], tmp_path: Path) -> Hdc:
+    """The stand-in with a server of its own for each test."""
+    return Hdc(environment={**home, "TMPDIR": str(tmp_path)})
+
+
+@pytest.fixture
+def faults(home: dict[str, str]) -> Iterator[FaultFile]:
+    file = FaultFile(folder=Path(home["OHFORGE_EMULATOR_HOME"]) / "emulated-dayu200")
+    yield file
+    file.clear()
+
+
+@pytest.fixture
+def payload(tmp_path: Path) -> Path:
+    path = tmp_path / "payload"
+    path.write_bytes(os.urandom(BLOCK * 3 + 5))
+    return path
+
+
+def hangs(process: subprocess.Popen[bytes], seconds: float = 2.0) -> bytes:
+    """Asserts that a call does not end, ends it, and returns what it had printed."""
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
+    raise AssertionError(process.communicate())
+
+
+def listed(hdc: Hdc) -> list[str]:
+    return hdc("list", "targets").stdout.decode().split("\n")
+
+
+# links that break ----------------------------------------------------------------------------------
+
+
+def test_a_cut_transfer_ends_in_silence_with_a_part_under_the_final_name(
+    hdc: Hdc, faults: FaultFile, payload: Path
+) -> None:
+    faults.set("cut-transfer", at=BLOCK + 1, count=1)
+    assert hdc("-t", hdc.key, "file", "send", str(payload), f"{TMP}/cut") == Answer(stdout=b"", stderr=b"", status=0)
+    assert hdc.shell(f"stat -c %s {TMP}/cut") == f"{BLOCK}\n".encode()
+    assert b"finish" in hdc.board("file", "send", str(payload), f"{TMP}/cut")
+
+
+def test_a_cut_while_receiving_leaves_a_part_too(hdc: Hdc, faults: FaultFile, payload: Path, tmp_path: Path) -> None:
+    hdc.board("file", "send", str(payload), f"{TMP}/whole")
+    faults.set("cut-transfer", at=2 * BLOCK + 1, count=1)
+    assert hdc.board("file", "recv", f"{TMP}/whole", str(tmp_path / "part")) == b""
+    assert (tmp_path / "part").read_bytes() == payload.read_bytes()[: 2 * BLOCK]
+
+
+def test_a_cut_output_stops_at_the_byte_and_the_status_is_0(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("cut-output", at=10, count=1)
+    answer = hdc("-t", hdc.key, "shell", "echo 0123456789abc; echo MARK")
+    assert answer == Answer(stdout=b"0123456789", stderr=b"", status=0)
+
+
+def test_a_cut_after_the_last_byte_loses_only_the_end(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("cut-output", at=1_000_000, count=1)
+    assert hdc.shell("echo all") == b"all\n"
+
+
+def test_a_lost_marker_is_the_last_line(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("no-marker", count=1)
+    assert hdc.shell("echo one; sleep 0.2; echo two; echo MARK:0") == b"one\ntwo\n"
+    assert hdc.shell("echo MARK:0") == b"MARK:0\n"
+
+
+def test_a_restarted_daemon_ends_the_command_but_not_the_board(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("restart", at=4, count=1)
+    assert hdc.shell("echo 1234567; sleep 600") == b"1234"
+    assert hdc.shell("ps -A -o ARGS | grep -c '^sleep 600'") == b"1\n"
+    hdc.shell("pkill sleep")
+
+
+# boards that do not answer -------------------------------------------------------------------------
+
+
+def test_a_frozen_board_stays_listed_and_answers_nothing(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("freeze")
+    assert hdc.key.encode() in hdc("list", "targets").stdout
+    assert hangs(hdc.start("shell", "echo hi ")) == b""
+    faults.clear()
+    assert hdc.shell("echo thawed") == b"thawed\n"
+
+
+def test_an_output_that_freezes_goes_on_when_the_board_thaws(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("freeze-output", at=3)
+    with hdc.start("shell", "echo 1234567 ") as process:
+        assert process.stdout is not None
+        assert os.read(process.stdout.fileno(), 100) == b"123"
+        time.sleep(0.5)
+        assert process.poll() is None
+        faults.clear()
+        assert process.communicate(timeout=30)[0] == b"4567\n"
+
+
+def test_a_board_frozen_in_a_transfer_blocks_all_boards_of_its_server_until_it_is_killed(
+    hdc: Hdc, home: dict[str, str], faults: FaultFile, tmp_path: Path
+) -> None:
+    big = tmp_path / "big"
+    big.write_bytes(bytes(BLOCK * 40))
+    other = Hdc(environment=hdc.environment, key="emulated-dayu200-arm64")
+    assert other.shell("echo other") == b"other\n"
+    (tmp_path / "own").mkdir()
+    elsewhere = Hdc(environment={**home, "TMPDIR": str(tmp_path / "own")}, key=other.key)
+    faults.set("freeze-transfer", at=BLOCK)
+    assert hangs(hdc.start("file", "send", str(big), f"{TMP}/big"), seconds=8.0) == b""
+    assert hangs(other.start("shell", "echo other ")) == b""
+    assert hangs(other.start("tconn", "127.0.0.1:1", "-remove")) == b""
+    assert elsewhere.shell("echo free") == b"free\n"
+    assert hdc("kill").stdout == b""
+    assert other.shell("echo other") == b"other\n"
+
+
+def test_a_first_send_can_hang_and_the_second_go_through(hdc: Hdc, faults: FaultFile, payload: Path) -> None:
+    faults.set("hang-send", count=1)
+    assert hangs(hdc.start("file", "send", str(payload), f"{TMP}/x")) == b""
+    assert b"finish" in hdc.board("file", "send", str(payload), f"{TMP}/x")
+
+
+def test_a_dropped_command_is_not_executed(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("drop-command", count=1)
+    assert hdc.shell(f"echo ran >{TMP}/ran; echo out") == b""
+    assert hdc.shell(f"cat {TMP}/ran 2>/dev/null; echo second") == b"second\n"
+
+
+def test_a_slow_link_is_slow_and_right(hdc: Hdc, faults: FaultFile, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(50_000))
+    faults.set("slow", rate=50_000)
+    answer = hdc.board("file", "send", str(tmp_path / "x"), f"{TMP}/slow")
+    took = re.search(rb"Size:50000, File count = 1, time:(\d+)ms", answer)
+    assert took is not None
+    assert int(took[1]) >= 1000
+
+
+# disks that refuse ---------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_told_in_whole_blocks(hdc: Hdc, faults: FaultFile, payload: Path) -> None:
+    faults.set("full-disk", at=BLOCK + 100)
+    size = payload.stat().st_size
+    answer = hdc.board("file", "send", str(payload), f"{TMP}/full")
+    assert answer == f"[Fail]Transfer Stop at:{BLOCK}/{size}(Bytes), Reason: no space left on device\r\n".encode()
+    assert hdc.shell(f"stat -c %s {TMP}/full") == f"{BLOCK + 100}\n".encode()
+
+
+def test_before_5_1_a_full_disk_is_not_told_at_all(hdc: Hdc, tmp_path: Path) -> None:
+    home = tmp_path / "old"
+    with emulated_home(home) as environment:
+        create_board("emulated-dayu200", home=Path(environment["OHFORGE_EMULATOR_HOME"]), version="5.0")
+        old = Hdc(environment={**environment, "OHFORGE_EMULATOR_HDC_VERSION": "5.0"})
+        FaultFile(folder=Path(environment["OHFORGE_EMULATOR_HOME"]) / "emulated-dayu200").set("full-disk", at=100)
+        (tmp_path / "x").write_bytes(bytes(5000))
+        assert old("-v").stdout == b"Ver: 3.1.0b\n"
+        assert old.board("file", "send", str(tmp_path / "x"), f"{TMP}/x") == b""
+        assert old.shell(f"stat -c %s {TMP}/x") == b"100\n"
+
+
+def test_a_changed_byte_still_ends_in_finish(hdc: Hdc, faults: FaultFile, payload: Path, tmp_path: Path) -> None:
+    faults.set("corrupt", at=BLOCK + 7, count=1)
+    assert b"finish" in hdc.board("file", "send", str(payload), f"{TMP}/x")
+    hdc.board("file", "recv", f"{TMP}/x", str(tmp_path / "back"))
+    sent, got = payload.read_bytes(), (tmp_path / "back").read_bytes()
+    assert [index for index in range(len(sent)) if sent[index] != got[index]] == [BLOCK + 7]
+    assert len(sent) == len(got)
+
+
+def test_a_read_only_disk_refuses_the_shell_and_the_daemon(hdc: Hdc, faults: FaultFile, payload: Path) -> None:
+    faults.set("read-only")
+    assert b"Read-only file system" in hdc.shell(f"touch {TMP}/new")
+    answer = hdc.board("file", "send", str(payload), f"{TMP}/new")
+    assert answer == f"[Fail]Error opening file: read-only file system, path:{TMP}/new\r\n".encode()
+    faults.clear()
+    assert hdc.shell(f"touch {TMP}/new && echo yes") == b"yes\n"
+
+
+@pytest.mark.parametrize(("fault", "words"), [("permission", "permission denied"), ("busy", "text file is busy")])
+def test_a_file_that_cannot_be_opened_says_why(
+    hdc: Hdc, faults: FaultFile, payload: Path, fault: str, words: str
+) -> None:
+    hdc.board("file", "send", str(payload), f"{TMP}/there")
+    faults.set(fault, count=1)
+    answer = hdc.board("file", "send", str(payload), f"{TMP}/there")
+    assert answer == f"[Fail]Error opening file: {words}, path:{TMP}/there\r\n".encode()
+    assert b"finish" in hdc.board("file", "send", str(payload), f"{TMP}/there")
+
+
+# boards that may not be used -----------------------------------------------------------------------
+
+
+def test_an_offline_board_is_left_out_of_the_list_and_refused(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("offline")
+    assert hdc.key not in listed(hdc)
+    assert f"{hdc.key}\t\tUSB\tOffline\tunknown...\thdc\n".encode() in hdc("list", "targets", "-v").stdout
+    assert hdc.board("shell", "echo hi ") == b"[Fail][E001005] Device not found or connected\r\n"
+    old = Hdc(environment={**hdc.environment, "OHFORGE_EMULATOR_HDC_VERSION": "5.0.3"})
+    assert old.board("shell", "echo hi ") == b"[Fail]Device not founded or connected\r\n"
+
+
+def test_an_unanswered_dialog_is_told_in_four_lines(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("unauthorised")
+    assert f"{hdc.key}\tUnauthorized\n".encode() in hdc("list", "targets").stdout
+    assert hdc.board("shell", "echo hi ") == (
+        b"[Fail][E000002]:The device unauthorized.\r\n"
+        b"This server's public key is not set.\r\n"
+        b"Please check for a confirmation dialog on your device.\r\n"
+        b"Otherwise try 'hdc kill' if that seems wrong.\r\n"
+    )
+
+
+def test_a_dialog_that_is_answered_late_opens_the_board(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("unauthorised", seconds=3)
+    assert b"E000002" in hdc.board("shell", "echo hi ")
+    hdc.board("wait")
+    assert hdc.shell("echo hi") == b"hi\n"
+
+
+def test_a_refused_computer_is_told_so(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("refused")
+    answer = hdc.board("file", "send", "pyproject.toml", f"{TMP}/x")
+    assert answer.startswith(b"[Fail][E000003]:The device unauthorized.\r\nThe user denied the access")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("starting", b"[Fail][E000004]:The communication channel is being established.\r\n"),
+        ("broken-link", b"[Fail][E002106] Failed to communicate with daemon\r\n"),
+    ],
+)
+def test_a_passing_fault_passes(hdc: Hdc, faults: FaultFile, fault: str, words: bytes) -> None:
+    faults.set(fault, count=2)
+    assert hdc.board("shell", "echo hi ").startswith(words)
+    assert hdc.board("shell", "echo hi ").startswith(words)
+    assert hdc.shell("echo hi") == b"hi\n"
+
+
+def test_a_board_can_be_missing_from_the_list_and_answer(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("unlisted", count=1)
+    assert hdc.key not in listed(hdc)
+    assert hdc.shell("echo hi") == b"hi\n"
+    assert hdc.key in listed(hdc)
+
+
+def test_a_line_of_the_clients_log_can_stand_before_the_answer(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("log-lines", count=1)
+    assert re.fullmatch(rb"\[I\]\[[-0-9: ]{19}\] [a-z ]+\nhi\n", hdc.shell("echo hi"))
+
+
+# servers that are not there ------------------------------------------------------------------------
+
+
+def test_a_server_that_cannot_be_started_is_told_on_standard_error(hdc: Hdc, faults: FaultFile) -> None:
+    faults.set("server-down", seconds=0.5, count=1)
+    assert hdc("list", "targets") == Answer(stdout=b"", stderr=b"Connect server failed\n", status=0)
+    assert hdc.key.encode() in hdc("list", "targets").stdout
+
+
+def test_another_port_of_the_same_temporary_folder_fails_after_12_seconds(hdc: Hdc) -> None:
+    assert hdc.key.encode() in hdc("list", "targets").stdout
+    other = Hdc(environment={**hdc.environment, "OHOS_HDC_SERVER_PORT": "8711"})
+    started = time.monotonic()
+    assert other("list", "targets") == Answer(stdout=b"", stderr=b"Connect server failed\n", status=0)
+    assert time.monotonic() - started >= 12
+    other("kill")
+    assert hdc.key.encode() in other("list", "targets").stdout
+
+
+def test_without_leave_to_start_one_there_is_no_server(hdc: Hdc) -> None:
+    answer = hdc("-p", "list", "targets")
+    assert answer == Answer(stdout=b"", stderr=b"Connect server failed\n", status=0)
+
+
+# boards over TCP -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tcp(tmp_path: Path) -> Iterator[Hdc]:
+    """A board that is reached over TCP, and the only one of its home."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with emulated_home(tmp_path / "tcp") as environment:
+        create_board("emulated-tcp", home=Path(environment["OHFORGE_EMULATOR_HOME"]), profile="dayu200", port=port)
+        yield Hdc(environment=environment, key=f"127.0.0.1:{port}")
+
+
+def board_of(hdc: Hdc) -> Path:
+    return Path(hdc.environment["OHFORGE_EMULATOR_HOME"]) / "emulated-tcp"
+
+
+def test_a_tcp_board_is_listed_once_it_is_connected(tcp: Hdc) -> None:
+    assert tcp("list", "targets").stdout == b"[Empty]\r\n"
+    assert tcp("list", "targets", "-v").stdout == b"[Empty]\r\thdc\n"
+    assert tcp.board("shell", "id ") == b"[Fail]Not match target founded, check connect-key please\r\n"
+    assert tcp("tconn", tcp.key).stdout == b"Connect OK\r\n"
+    assert tcp("tconn", tcp.key).stdout == b"[Info]Target is connected, repeat operation\r\n"
+    assert tcp("list", "targets", "-v").stdout == f"{tcp.key}\t\tTCP\tConnected\tlocalhost\thdc\n".encode()
+    assert tcp.shell("echo hi") == b"hi\n"
+    assert tcp("shell", "echo only ").stdout == b"only\n"
+
+
+def test_a_removed_tcp_board_stays_known_as_offline_until_the_server_is_killed(tcp: Hdc) -> None:
+    tcp("tconn", tcp.key)
+    assert tcp("tconn", tcp.key, "-remove").stdout == b""
+    assert tcp("tconn", tcp.key, "-remove").stdout == b"[Fail]No target available\r\n"
+    assert tcp("list", "targets", "-v").stdout == f"{tcp.key}\t\tTCP\tOffline\tunknown...\thdc\n".encode()
+    assert tcp("list", "targets").stdout == b"[Empty]\r\n"
+    assert tcp.board("shell", "id ") == b"[Fail][E001005] Device not found or connected\r\n"
+    tcp("kill")
+    assert tcp("list", "targets", "-v").stdout == b"[Empty]\r\thdc\n"
+    assert tcp("tconn", tcp.key).stdout == b"Connect OK\r\n"
+
+
+def test_a_tcp_board_never_comes_back_by_itself(tcp: Hdc) -> None:
+    tcp("tconn", tcp.key)
+    assert tcp.board("smode") == b""
+    time.sleep(1.0)
+    assert f"{tcp.key}\t\tTCP\tOffline".encode() in tcp("list", "targets", "-v").stdout
+    assert tcp.board("shell", "id ") == b"[Fail][E001005] Device not found or connected\r\n"
+    assert tcp("tconn", tcp.key).stdout == b"Connect OK\r\n"
+    assert tcp.shell("echo back") == b"back\n"
+
+
+def test_a_stopped_tcp_board_is_offline_and_starts_with_tconn(tcp: Hdc) -> None:
+    tcp("tconn", tcp.key)
+    board = read_board(board_of(tcp))
+    stop_board(board)
+    assert b"Offline" in tcp("list", "targets", "-v").stdout
+    assert not is_running(board)
+    assert tcp("tconn", tcp.key).stdout == b"Connect OK\r\n"
+
+
+def test_an_authorised_tcp_board_loses_the_first_command_after_tconn(tcp: Hdc) -> None:
+    board = board_of(tcp)
+    create_board(board.name, home=board.parent, secure=True)
+    # Both in one process, because the time between two calls may be longer than the board needs.
+    script = (
+        "import sys; from deploy.emulator import cli\n"
+        f"cli.main(['tconn', '{tcp.key}']); cli.main(['-t', '{tcp.key}', 'shell', 'echo lost '])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **tcp.environment}, cwd=ROOT, capture_output=True, check=True
+    )
+    assert done.stdout == b"Connect OK\r\n"
+    time.sleep(0.5)
+    assert tcp.shell("echo found") == b"found\n"
+
+
+def test_wait_returns_when_the_board_comes(tcp: Hdc) -> None:
+    with tcp.start("wait") as process:
+        time.sleep(1.0)
+        assert process.poll() is None
+        tcp("tconn", tcp.key)
+        assert process.communicate(timeout=30) == (b"", b"")
+
+
+def test_a_silent_peer_is_given_up_after_a_second(tcp: Hdc) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        assert tcp("tconn", f"127.0.0.1:{silent.getsockname()[1]}").stdout == b"[Fail]Connect failed\r\n"
+
+
+# managing ------------------------------------------------------------------------------------------
+
+
+def manage(home: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "deploy.emulator.manage", *words],
+        env={**os.environ, **home},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_faults_are_switched_by_the_command_line(hdc: Hdc, home: dict[str, str], faults: FaultFile) -> None:
+    assert manage(home, "fault", "set", hdc.key, "cut-output", "at=3", "count=1").returncode == 0
+    assert "cut-output" in manage(home, "list").stdout
+    assert hdc.shell("echo 1234567") == b"123"
+    assert hdc.shell("echo 1234567") == b"1234567\n"
+    manage(home, "fault", "set", hdc.key, "freeze")
+    manage(home, "fault", "clear", hdc.key)
+    assert faults.active() == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("fault", "set", "emulated-dayu200", "freez"), "did you mean 'freeze'"),
+        (("fault", "set", "emulated-dayu200", "slow", "speed=1"), "parameter of slow"),
+        (("fault", "set", "emulated-dayu200", "slow", "rate=fast"), "is no number"),
+        (("fault", "set", "emulated-nothing", "slow"), "no emulated board 'emulated-nothing'"),
+        (("create", "emulated-x", "--profile", "dayu20"), "did you mean 'dayu200'"),
+        (("create", "emulated-x", "--profile", "dayu200", "--release", "9"), "no OpenHarmony release"),
+        (("create", "emulated-x", "--library", "arm64"), "NAME=VALUE"),
+        (("stop", "emulated-nothing"), "no emulated board"),
+        (("frobnicate",), "No such command"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_with_status_64(
+    home: dict[str, str], words: tuple[str, ...], complaint: str
+) -> None:
+    done = manage(home, *words)
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 64
+
+
+def test_a_board_is_made_and_removed(home: dict[str, str]) -> None:
+    assert manage(home, "create", "emulated-other", "--profile", "generic").returncode == 0
+    assert "emulated-other" in manage(home, "list").stdout
+    assert manage(home, "start", "emulated-other").stdout == "emulated-other runs (namespaces)\n"
+    assert manage(home, "remove", "emulated-other").returncode == 0
+    assert not (Path(home["OHFORGE_EMULATOR_HOME"]) / "emulated-other").exists()

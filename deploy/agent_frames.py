@@ -134,6 +134,12 @@ class FrameDecoder:
     def feed(self, chunk: bytes) -> None:
         """Takes the next bytes."""
         self._pending += chunk
+        self._take_frames(final=False)
+
+    def _take_frames(self, *, final: bool) -> None:
+        """Takes all whole frames. When no more will come (`final`), one that is not whole is not waited for: its
+        length may be what was damaged, and others may stand behind it.
+        """
         at = 0
         while (at := self._skip_noise(at)) + HEADER.size <= len(self._pending):
             _, kind, zeros, length, number, micros, checksum = HEADER.unpack_from(self._pending, at)
@@ -142,7 +148,10 @@ class FrameDecoder:
                 continue
             end = at + HEADER.size + length
             if end > len(self._pending):
-                break
+                if not final:
+                    break
+                at = self._reject(at)
+                continue
             covered = zlib.crc32(memoryview(self._pending)[at : at + HEADER.size - CHECKSUM_SIZE])
             payload = bytes(self._pending[at + HEADER.size : end])
             if zlib.crc32(payload, covered) != checksum:
@@ -160,6 +169,7 @@ class FrameDecoder:
         Raises LostConnection when the agent's last word did not arrive, RunError when the agent itself did not run,
         ContentDiffers when the stream was changed or has holes: output that was handed on may be wrong then.
         """
+        self._take_frames(final=True)
         self._add_noise(bytes(self._pending))
         self._pending.clear()
         noise = self._noise.decode("utf-8", "replace").strip()

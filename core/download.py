@@ -18,7 +18,8 @@ from core.console import Progress
 from core.deadline import Deadline
 from core.errors import CannotWrite, IntegrityError, NetworkError, NotEnoughSpace, NotTheFile
 from core.files import human_bytes, require_space, sha256_file, sha256_text, write_json
-from core.http import Fetch, RemoteState, Transport, refuse_offline, shown
+from core.http import Fetch, RemoteState, Transport, refuse_offline
+from core.http_errors import shown
 from core.locks import hold
 from core.session import Session
 

@@ -11,10 +11,11 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
-from core.errors import ConfigurationError, NetworkError, NotFoundOnServer, NotTheFile, Offline, UsageError
+from core.errors import NetworkError, NotFoundOnServer, NotTheFile, Offline
 from core.files import human_bytes
+from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, shown
 from core.session import Session
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Fetch:
                         position = offset + len(chunk)
                         yield offset, chunk
                 return
-            except _MayHeal as failure:
+            except MayHeal as failure:
                 barren = 0 if self.received - begun_at >= PROGRESS_BYTES else barren + 1
                 position = 0 if failure.restart else position
                 self._pause_or_give_up(failure, barren, position)
@@ -145,21 +146,21 @@ class Fetch:
         while True:
             try:
                 with (
-                    _healing_errors(self.url),
+                    healing_errors(self.url),
                     self._transport.http(self._session) as http,
                     self._ask(http, 0) as response,
                 ):
                     self._judge(response, 0)
-                    if _looks_like_html(head := response.raw.read(512, decode_content=False)):
-                        raise _html_error(self.url, head)
+                    if looks_like_html(head := response.raw.read(512, decode_content=False)):
+                        raise html_error(self.url, head)
                     return self.remote
-            except _MayHeal as failure:
+            except MayHeal as failure:
                 barren += 1
                 self._pause_or_give_up(failure, barren, 0)
 
     def _attempt(self, position: int) -> Generator[tuple[int, bytes], None, None]:
         with (
-            _healing_errors(self.url),
+            healing_errors(self.url),
             self._transport.http(self._session) as http,
             self._ask(http, position) as response,
         ):
@@ -168,17 +169,17 @@ class Fetch:
             offset = self._judge(response, position)
             started, floor = time.monotonic(), self.received
             while chunk := response.raw.read1(CHUNK, decode_content=False):
-                if offset == 0 and _looks_like_html(chunk):
-                    raise _html_error(self.url, chunk)
+                if offset == 0 and looks_like_html(chunk):
+                    raise html_error(self.url, chunk)
                 self.received += len(chunk)
                 yield offset, chunk
                 offset += len(chunk)
                 if time.monotonic() - started > SILENCE_SECONDS:
                     if self.received - floor < PROGRESS_BYTES:
-                        raise _MayHeal(f"hardly anything came for {SILENCE_SECONDS:g} s")
+                        raise MayHeal(f"hardly anything came for {SILENCE_SECONDS:g} s")
                     started, floor = time.monotonic(), self.received
             if self.remote.size is not None and offset < self.remote.size:
-                raise _MayHeal("the connection ended early")
+                raise MayHeal("the connection ended early")
 
     def _ask(self, http: requests.Session, position: int) -> requests.Response:
         headers = dict(self._headers)
@@ -201,9 +202,9 @@ class Fetch:
         status = response.status_code
         if status == 416:
             self.remote = RemoteState()
-            raise _MayHeal("the server no longer has a file of that length", restart=True)
+            raise MayHeal("the server no longer has a file of that length", restart=True)
         if status in MAY_HEAL or status >= 500:
-            raise _MayHeal(f"HTTP {status} {response.reason}", wait=_retry_after(response))
+            raise MayHeal(f"HTTP {status} {response.reason}", wait=retry_after(response))
         if status not in (200, 206):
             raise NotFoundOnServer(f"{shown(self.url)}: HTTP {status} {response.reason}.", status=status)
         begin, total = _extent(response, position)
@@ -214,11 +215,11 @@ class Fetch:
         )
         if begin and self.remote.contradicts(answered):
             self.remote = RemoteState()
-            raise _MayHeal("the file changed on the server", restart=True)
+            raise MayHeal("the file changed on the server", restart=True)
         self.remote = answered
         return begin
 
-    def _pause_or_give_up(self, failure: _MayHeal, barren: int, position: int) -> None:
+    def _pause_or_give_up(self, failure: MayHeal, barren: int, position: int) -> None:
         pause = PAUSES_SECONDS[max(barren - 1, 0)] if barren <= len(PAUSES_SECONDS) else None
         if failure.wait is not None:
             pause = None if pause is None else max(pause, failure.wait)
@@ -288,13 +289,13 @@ def post_json(session: Session, url: str, body: object) -> tuple[int, object]:
     barren = 0
     while True:
         try:
-            with _healing_errors(url), Transport().http(session) as http:
+            with healing_errors(url), Transport().http(session) as http:
                 timeout = (CONNECT_SECONDS, SILENCE_SECONDS)
                 with http.post(url, json=body, headers={"User-Agent": USER_AGENT}, timeout=timeout) as answer:
                     if answer.status_code in MAY_HEAL or answer.status_code >= 500:
-                        raise _MayHeal(f"HTTP {answer.status_code} {answer.reason}", wait=_retry_after(answer))
+                        raise MayHeal(f"HTTP {answer.status_code} {answer.reason}", wait=retry_after(answer))
                     return answer.status_code, _json(answer)
-        except _MayHeal as failure:
+        except MayHeal as failure:
             barren += 1
             fetch._pause_or_give_up(failure, barren, 0)
 
@@ -303,18 +304,9 @@ def _json(answer: requests.Response) -> object:
     try:
         return answer.json()
     except ValueError as error:
-        if _looks_like_html(answer.content):
-            raise _html_error(answer.url, answer.content) from error
+        if looks_like_html(answer.content):
+            raise html_error(answer.url, answer.content) from error
         raise NotTheFile(f"{shown(answer.url)}: HTTP {answer.status_code}, and the answer is no JSON.") from error
-
-
-class _MayHeal(Exception):
-    """A failure after which the same request may succeed."""
-
-    def __init__(self, text: str, *, wait: float | None = None, restart: bool = False) -> None:
-        super().__init__(text)
-        self.wait = wait
-        self.restart = restart
 
 
 def refuse_offline(session: Session, url: str) -> None:
@@ -323,67 +315,8 @@ def refuse_offline(session: Session, url: str) -> None:
         raise Offline(f"{shown(url)} would have to be downloaded, but --offline forbids all network traffic.")
 
 
-def shown(url: str) -> str:
-    """`url` for people and logs: without user name, password and query."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
-
-
 def path_of_file_url(url: str) -> Path:
     return Path(unquote(urlsplit(url).path))
-
-
-@contextlib.contextmanager
-def _healing_errors(url: str) -> Iterator[None]:
-    """Turns what requests and urllib3 raise into `_MayHeal`, or into an error that says what to do."""
-    import requests
-    import urllib3
-
-    try:
-        yield
-    except (requests.exceptions.SSLError, urllib3.exceptions.SSLError) as error:
-        raise NetworkError(
-            f"{shown(url)}: the server's certificate is not trusted ({_cause(error)}).",
-            remedy="If a proxy of your organisation re-signs traffic, name its certificates with ohforge.ca_bundle "
-            "or REQUESTS_CA_BUNDLE.",
-        ) from error
-    except requests.exceptions.ProxyError as error:
-        if "407" in str(error):
-            raise NetworkError(
-                f"{shown(url)}: the proxy wants a user name and password.",
-                remedy="Put them into HTTPS_PROXY as http://user:password@host:port.",
-            ) from error
-        raise _MayHeal(f"the proxy cannot be reached ({_cause(error)})") from error
-    except requests.exceptions.Timeout as error:
-        raise _MayHeal("no answer in time") from error
-    except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
-        raise _MayHeal(f"no connection ({_cause(error)})") from error
-    except urllib3.exceptions.HTTPError as error:
-        raise _MayHeal(f"the connection was cut ({_cause(error)})") from error
-    except requests.exceptions.TooManyRedirects as error:
-        raise NotFoundOnServer(f"{shown(url)}: the server redirects in a circle.") from error
-    except (
-        requests.exceptions.InvalidURL,
-        requests.exceptions.InvalidSchema,
-        requests.exceptions.MissingSchema,
-    ) as error:
-        raise UsageError(f"{url!r} is not an address that can be fetched from ({error}).") from error
-    except OSError as error:
-        if "TLS CA certificate bundle" in str(error):
-            raise ConfigurationError(f"The certificate bundle cannot be read: {error}.") from error
-        raise _MayHeal(f"the connection was cut ({_cause(error)})") from error
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost sentence of an exception chain as requests and urllib3 nest them."""
-    while True:
-        inner = getattr(error, "reason", None) or next((a for a in error.args if isinstance(a, BaseException)), None)
-        if not isinstance(inner, BaseException):
-            break
-        error = inner
-    text = str(error).strip() or type(error).__name__
-    return re.sub(r"^<[^>]*>: ", "", text)
 
 
 def _extent(response: requests.Response, position: int) -> tuple[int, int | None]:
@@ -398,26 +331,3 @@ def _extent(response: requests.Response, position: int) -> tuple[int, int | None
             f"{response.headers.get('Content-Range')!r}."
         )
     return position, None if found[3] == "*" else int(found[3])
-
-
-def _retry_after(response: requests.Response) -> float | None:
-    """Seconds that the server asks to wait: a number or a date (RFC 9110, 10.2.3)."""
-    from email.utils import parsedate_to_datetime
-
-    value = response.headers.get("Retry-After", "").strip()
-    if value.isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
-
-
-def _looks_like_html(chunk: bytes) -> bool:
-    return chunk[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
-
-
-def _html_error(url: str, chunk: bytes) -> NotTheFile:
-    found = re.search(rb"<title[^>]*>(.*?)</title>", chunk, re.IGNORECASE | re.DOTALL)
-    title = f' titled "{" ".join(found[1].decode("utf-8", "replace").split())[:80]}"' if found else ""
-    return NotTheFile(f"{shown(url)}: the server answered with a web page{title} instead of the file.")

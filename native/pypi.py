@@ -20,7 +20,8 @@ from urllib.parse import urlsplit, urlunsplit
 from core.deadline import Deadline
 from core.download import Downloaded, download_cached, in_cache
 from core.errors import HostToolMissing, NetworkError, NoSourceLeft, OhforgeError
-from core.http import CONNECT_SECONDS, MAY_HEAL, SILENCE_SECONDS, Transport, path_of_file_url, refuse_offline, shown
+from core.http import CONNECT_SECONDS, MAY_HEAL, SILENCE_SECONDS, Transport, path_of_file_url, refuse_offline
+from core.http_errors import shown
 from core.session import Session
 
 if TYPE_CHECKING:

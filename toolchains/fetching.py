@@ -10,7 +10,8 @@ from pathlib import Path
 from core.download import download_cached
 from core.errors import DamagedArchive, HostileArchive, IntegrityError
 from core.files import human_bytes, require_space, sha256_file
-from core.http import Fetch, path_of_file_url, read_on, shown
+from core.http import Fetch, path_of_file_url, read_on
+from core.http_errors import shown
 from core.session import Session
 from core.tree import Entry
 from core.trust import check_first_seen

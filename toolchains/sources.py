@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from core.errors import IntegrityError, NetworkError, NotFoundOnServer, NotTheFile, Offline, UsageError, unknown_name
-from core.http import Fetch, post_json, read_small, shown
+from core.http import Fetch, post_json, read_small
+from core.http_errors import shown
 from core.session import Session
 from core.trust import recall_first_seen
 from toolchains.catalogue import HOST_FOLDERS, Archive, Release, read_catalogue

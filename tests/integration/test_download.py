@@ -32,7 +32,7 @@ from core.errors import (
 )
 from core.http import Transport
 from core.session import Session
-from tests.support.loopback import Loopback
+from tests.support.loopback import Loopback, make_certificate
 
 CONTENT = random.Random(7).randbytes(3_000_000)
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -380,3 +380,64 @@ def test_every_failure_has_a_remedy(session: Session, server: Loopback, target: 
     with pytest.raises(OhforgeError) as caught:
         download(session, url, target)
     assert caught.value.remedy
+
+
+# proxies and certificates --------------------------------------------------------------------------
+
+
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+@pytest.fixture
+def no_own_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def test_the_usual_proxy_variable_is_honoured(
+    session: Session, server: Loopback, target: Path, no_own_proxy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.serve("/file.bin", CONTENT)
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    download(session, "http://files.example/file.bin", target, sha256=DIGEST)
+    assert target.read_bytes() == CONTENT
+    assert server.seen[0].headers["host"] == "files.example"
+
+
+def test_a_proxy_that_is_not_there_or_wants_a_login_is_named(
+    session: Session, server: Loopback, target: Path, no_own_proxy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(NetworkError, match="proxy cannot be reached"):
+            download(session, "http://files.example/file.bin", target)
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    server.fault("/file.bin", "status", code=407, times=-1)
+    with pytest.raises(NotFoundOnServer, match="HTTP 407"):
+        download(session, "http://files.example/file.bin", target)
+
+
+def test_a_certificate_is_trusted_when_the_setting_or_the_usual_variable_names_it(
+    session: Session, tmp_path: Path, no_own_proxy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = make_certificate(tmp_path)
+    with Loopback(certificate=certificate) as server:
+        url = server.serve("/file.bin", CONTENT)
+        with pytest.raises(NetworkError, match="certificate is not trusted") as caught:
+            download(session, url, tmp_path / "one", sha256=DIGEST)
+        assert "ohforge.ca_bundle" in caught.value.remedy
+        assert caught.value.exit_status == 66
+        trusting = dataclasses.replace(session.settings, ca_bundle=str(certificate))
+        download(dataclasses.replace(session, settings=trusting), url, tmp_path / "two", sha256=DIGEST)
+        # The setting wins over the variable.
+        (tmp_path / "other").mkdir()
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(make_certificate(tmp_path / "other")))
+        download(dataclasses.replace(session, settings=trusting), url, tmp_path / "three", sha256=DIGEST)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        download(session, url, tmp_path / "four", sha256=DIGEST)
+        monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+        download(session, url, tmp_path / "five", sha256=DIGEST, transport=Transport(insecure=True))
+    for name in ("two", "three", "four", "five"):
+        assert (tmp_path / name).read_bytes() == CONTENT

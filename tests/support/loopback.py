@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -82,6 +83,38 @@ class Seen:
         return self.headers.get("range", "")
 
 
+def make_certificate(folder: Path) -> Path:
+    """A self-signed certificate for 127.0.0.1, with its key, in one file."""
+    from datetime import UTC, datetime, timedelta
+    from ipaddress import IPv4Address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file = folder / "loopback.pem"
+    file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + private)
+    return file
+
+
 @dataclass(kw_only=True)
 class Loopback:
     """``with Loopback() as server: server.serve("/a.zip", b"…"); server.fault("/a.zip", "cut", after=100)``."""
@@ -91,6 +124,8 @@ class Loopback:
     seen: list[Seen] = field(default_factory=list)
     body_bytes: int = 0
     """Bytes of bodies that were handed to the network."""
+    certificate: Path | None = None
+    """File with a certificate for 127.0.0.1 and its key: then the server speaks HTTPS."""
 
     def __enter__(self) -> Loopback:
         outer = self
@@ -99,6 +134,10 @@ class Loopback:
             server_of_test = outer
 
         self._httpd = _QuietServer(("127.0.0.1", 0), Handler)
+        if self.certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificate)
+            self._httpd.socket = context.wrap_socket(self._httpd.socket, server_side=True)
         self._thread = threading.Thread(target=self._httpd.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
         return self
@@ -112,7 +151,8 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._httpd.server_address[1]}"
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://127.0.0.1:{self._httpd.server_address[1]}"
 
     def serve(self, path: str, content: bytes | str | Path, **options: Any) -> str:
         """Puts a file under `path` and returns its address."""
@@ -141,7 +181,7 @@ class _QuietServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is part of the tests, not worth a traceback."""
-        if not isinstance(sys.exception(), ConnectionError):
+        if not isinstance(sys.exception(), ConnectionError | ssl.SSLError):
             super().handle_error(request, client_address)
 
 

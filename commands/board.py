@@ -165,3 +165,17 @@ def pull(session: Session, source: str, target: str, board: str = "") -> Answer:
         session.console.info(f"{file.local}  {human_bytes(file.size)}")
     rows = [{"path": str(f.local), "remote": f.remote, "size": f.size, "sha256": f.sha256} for f in pulled]
     return Answer({"files": rows})
+
+
+@command(help={"board": BOARD_HELP, "older-than": "Only what is older than this many days."})
+def clean(session: Session, board: str = "", older_than: float = 0.0) -> Answer:
+    """Remove from a board what ohforge put there, and nothing else."""
+    from dataclasses import asdict
+
+    from core.files import human_bytes
+    from deploy.choose import choose_board
+    from deploy.clean import clean_board
+
+    cleaned = clean_board(session, choose_board(session, board), days=older_than)
+    session.console.info(f"{cleaned.entries} entries removed, {human_bytes(cleaned.freed_bytes)} are free again")
+    return Answer(asdict(cleaned))

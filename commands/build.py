@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         "sdk": "Folder of an ohos-sdk, in any of its usual layouts.",
         "cpu": "CPU tuning such as cortex-a55; default generic, which runs on every CPU of the arch.",
         "static": "Link statically: the program then needs no library on the board.",
+        "stl": "C++ library of the SDK: c++_static, c++_shared or none.",
         "jobs": "Compile jobs at once; default: all cores.",
     },
 )
@@ -30,13 +31,14 @@ def build(
     sdk: str = "",
     cpu: str = "",
     static: bool = False,
+    stl: str = "",
     jobs: int = 0,
 ) -> Answer:
     """Cross-compile a program; a second call with nothing changed does nothing."""
     from native.build import BuildRequest, ensure_built
 
     request = BuildRequest(
-        target=target, arch=arch, toolchain=toolchain, sdk=sdk, cpu=cpu, static=static or None, jobs=jobs
+        target=target, arch=arch, toolchain=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl, jobs=jobs
     )
     outcome = ensure_built(session, request)
     path = outcome.artifact.folder / "artifact.json"

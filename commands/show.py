@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 
 def show_outcome(console: Console, outcome: RunOutcome) -> None:
     """The end of a run: its metrics, labelled with how they came about, and where the record is."""
-    how = "emulated: says nothing about a real board" if outcome.emulated else "measured on the board"
+    if text := outcome.facts.get("text", ""):
+        console.info(f"text: {text.strip()}")
+    if outcome.metrics:
+        how = "EMULATED: they say nothing about a real board" if outcome.emulated else "measured on the board"
+        console.info(f"figures ({how}):")
     for name, metric in outcome.metrics.items():
-        console.info(f"{name.replace('_', ' ')}: {metric['value']:g} {metric['unit']} ({how})")
+        console.info(
+            f"  {name.removesuffix('_' + metric['unit']).replace('_', ' '):<28} {metric['value']:g} {metric['unit']}"
+        )
     if outcome.exit_code:
         console.warn(f"the program ended with status {outcome.exit_code}")
     if not outcome.complete:

@@ -86,6 +86,8 @@ class RunOutcome:
     engine: str
     exit_code: int
     metrics: dict[str, dict[str, Any]]
+    facts: dict[str, str]
+    """Texts that the recipe's patterns find in the output, such as the ``text`` that a language model wrote."""
     outputs: list[Path]
     output: bytes
     """What the program printed, its end when it was very much."""
@@ -100,6 +102,7 @@ class RunOutcome:
             "engine": self.engine,
             "exit_code": self.exit_code,
             "metrics": self.metrics,
+            "facts": self.facts,
             "outputs": [str(path) for path in self.outputs],
             "complete": self.complete,
         }
@@ -201,6 +204,7 @@ class _Run:
         result, missing, attempts = self._run_until_complete()
         request, spec = self.request, self.request.spec
         metrics = {name: asdict(metric) for name, metric in spec.read_metrics(result.text).items()} if spec else {}
+        facts = spec.read_facts(result.text) if spec else {}
         self.record.save(
             result={
                 "exit_code": result.exit_code,
@@ -211,7 +215,7 @@ class _Run:
                 "attempts": attempts,
             },
             metrics=metrics,
-            facts=spec.read_facts(result.text) if spec else {},
+            facts=facts,
         )
         outputs = self._fetch_outputs(result)
         self._judge(result, missing)
@@ -224,6 +228,7 @@ class _Run:
             engine=request.engine,
             exit_code=result.exit_code,
             metrics=metrics,
+            facts=facts,
             outputs=outputs,
             output=result.output,
             complete=not missing,

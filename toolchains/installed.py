@@ -166,16 +166,29 @@ def damage_error(check: SdkCheck) -> IntegrityError:
 
 
 def remove_sdk(session: Session, name: str) -> int:
-    """Removes an installed SDK and what is left of broken-off installations of it; returns the bytes that it had.
+    """Removes an installed SDK, or what a broken-off installation of it has left; returns the bytes that it had.
 
     It is renamed first, so that a removal that is killed leaves nothing that looks like an SDK.
     """
-    sdk = find_installed(session, name)
+    try:
+        sdk = find_installed(session, name)
+    except SdkNotFound:
+        begun = [path for path in sdk_root(session).glob(f".new-{name}*") if name]
+        if not begun:
+            raise
+        return sum(_remove_begun(session, folder) for folder in begun)
     with lock_for(session, sdk.folder.name):
         trash = sdk.folder.with_name(f".trash-{sdk.folder.name}-{os.getpid()}")
         sdk.folder.rename(trash)
         sweep(session, sdk.folder.name)
     return sdk.bytes
+
+
+def _remove_begun(session: Session, folder: Path) -> int:
+    with lock_for(session, folder.name.removeprefix(".new-")):
+        size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+        shutil.rmtree(folder)
+        return size
 
 
 def sweep(session: Session, name: str) -> None:

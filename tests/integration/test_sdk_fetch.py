@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -389,6 +389,18 @@ def test_an_archive_that_was_damaged_at_the_source_is_refused(
     assert nothing_is_installed(session)
 
 
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.999])
+def test_an_archive_that_is_cut_short_on_the_server_is_refused(
+    session: Session, server: Loopback, release: Release, kept: float
+) -> None:
+    mirror = serve_mirror(server, release)
+    server.serve(archive_path(release), release.archive.read_bytes()[: int(release.size * kept)])
+    with pytest.raises(IntegrityError) as caught:
+        fetch_sdk(session, "5.0.0", host=HOST, mirror=mirror)
+    assert caught.value.exit_status == 67
+    assert nothing_is_installed(session)
+
+
 def test_a_file_that_is_no_tarball_is_refused(session: Session, server: Loopback) -> None:
     url = server.serve("/sdk.tar.gz", b"just some bytes" * 1000)
     with pytest.raises(DamagedArchive, match="not gzip"):
@@ -512,19 +524,19 @@ def installed(session: Session, release: Release) -> Path:
     return fetch_sdk(session, host=HOST, archive=str(release.archive)).path
 
 
-DAMAGE = {
+def put_in_place_of_the_link(path: Path, new: bytes | str) -> None:
+    """A file with that content, or a link to that name."""
+    path.unlink()
+    path.write_bytes(new) if isinstance(new, bytes) else path.symlink_to(new)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
     "has another content": lambda sdk: (sdk / "toolchains/libusb_shared.so").write_bytes(b"no librarx\n"),
     "has 3 bytes, not": lambda sdk: (sdk / "toolchains/libusb_shared.so").write_bytes(b"cut"),
     "is missing": lambda sdk: (sdk / "native/llvm/bin/lld").unlink(),
     "has the mode 644": lambda sdk: (sdk / "native/llvm/bin/clang-15").chmod(0o644),
-    "no longer a link to clang-15": lambda sdk: [
-        (sdk / "native/llvm/bin/clang").unlink(),
-        (sdk / "native/llvm/bin/clang").write_text("clang-15"),
-    ],
-    "leads to lld": lambda sdk: [
-        (sdk / "native/llvm/bin/clang").unlink(),
-        (sdk / "native/llvm/bin/clang").symlink_to("lld"),
-    ],
+    "no longer a link to clang-15": lambda sdk: put_in_place_of_the_link(sdk / "native/llvm/bin/clang", b"clang-15"),
+    "leads to lld": lambda sdk: put_in_place_of_the_link(sdk / "native/llvm/bin/clang", "lld"),
     "was not in the package": lambda sdk: (sdk / "native/added.h").touch(),
     "was changed": lambda sdk: (sdk / "installed-files.json").write_text('{"native": [], "toolchains": []}'),
 }
@@ -554,6 +566,16 @@ def test_remove_leaves_nothing(session: Session, installed: Path) -> None:
     assert [path.name for path in sdk_root(session).iterdir() if not path.name.endswith(".lock")] == []
     with pytest.raises(SdkNotFound):
         remove_sdk(session, "5.0.0")
+
+
+def test_remove_also_takes_away_what_a_broken_off_installation_left(
+    session: Session, server: Loopback, release: Release
+) -> None:
+    begun = sdk_root(session) / ".new-5.0.1-linux-x64"
+    begun.mkdir(parents=True)
+    (begun / "native.zip").write_bytes(b"x" * 1000)
+    assert remove_sdk(session, "5.0.1") == 1000
+    assert not begun.exists()
 
 
 def test_list_shows_what_is_installed_and_what_can_be_had(session: Session, installed: Path) -> None:

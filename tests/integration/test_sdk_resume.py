@@ -225,7 +225,7 @@ def test_an_archive_that_was_replaced_while_it_was_fetched_is_not_mixed(
         real_sleep(0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core.http.time, "sleep", replace)
+        patch.setattr(time, "sleep", replace)
         with pytest.raises(OhforgeError, match="replaced"):
             fetch(session, mirror)
     assert not (sdk_root(session) / f"{VERSION}-{HOST}").exists()

@@ -401,7 +401,7 @@ def test_a_model_by_path_is_looked_at_before_it_is_used(session: Session, tmp_pa
 def test_an_adapter_a_piece_and_a_vocabulary_are_no_models(session: Session, tmp_path: Path) -> None:
     import gguf
 
-    def make(name: str, **keys: object) -> str:
+    def make(name: str, **keys: str | int) -> str:
         writer = gguf.GGUFWriter(tmp_path / name, "llama")
         for key, value in keys.items():
             if isinstance(value, str):

@@ -206,7 +206,7 @@ def test_a_zip_whose_entry_is_longer_than_its_directory_says_is_refused(tmp_path
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fraction=st.floats(0, 1, exclude_max=True), kind=st.sampled_from(["gz", "xz", "zip"]))
 def test_an_archive_cut_at_any_byte_leaves_no_folder(tmp_path: Path, fraction: float, kind: str) -> None:
-    noise = [(f"top/{n}", os.urandom(2000), 0o644) for n in range(3)]
+    noise: list[Entry] = [(f"top/{n}", os.urandom(2000), 0o644) for n in range(3)]
     whole = tmp_path / f"whole.{kind}"
     if not whole.exists():
         make_zip(whole, noise) if kind == "zip" else make_tar(whole, noise, f"w:{kind}")

@@ -173,7 +173,11 @@ def remove_sdk(session: Session, name: str) -> int:
     try:
         sdk = find_installed(session, name)
     except SdkNotFound:
-        begun = [path for path in sdk_root(session).glob(f".new-{name}*") if name]
+        begun = [
+            folder
+            for folder in sdk_root(session).glob(".new-*")
+            if name and f"{folder.name}-".startswith(f".new-{name}-")
+        ]
         if not begun:
             raise
         return sum(_remove_begun(session, folder) for folder in begun)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deploy.emulator.connect import open_link
 from deploy.emulator.targets import NoTarget, Target
 from deploy.emulator.wire import Command, LinkEnded
 
@@ -29,11 +28,10 @@ def with_target(command: Callable[[Client, Target], None]) -> Callable[[Client],
     def run(client: Client) -> None:
         try:
             target = client.targets.choose(client.call.key)
+            with contextlib.suppress(LinkEnded):
+                command(client, target)
         except NoTarget as error:
-            client.say(str(error))
-            return
-        with contextlib.suppress(LinkEnded):
-            command(client, target)
+            client.refuse(error)
 
     return run
 
@@ -51,7 +49,7 @@ def run_shell(client: Client, target: Target) -> None:
         return
     if is_swallowed(client, target):
         return
-    with contextlib.closing(open_link(target, client.words.version)) as link:
+    with contextlib.closing(client.open(target)) as link:
         link.send(Command.EXECUTE, text)
         show_all(client, link)
 
@@ -84,7 +82,7 @@ def _run_in_bundle(client: Client, target: Target, text: bytes) -> None:
 def _run_terminal(client: Client, target: Target) -> None:
     if not os.isatty(0):
         client.log("W", b"Not support stdio TTY mode")
-    with contextlib.closing(open_link(target, client.words.version)) as link:
+    with contextlib.closing(client.open(target)) as link:
         link.send(Command.SHELL_START)
         if os.isatty(0):
             from deploy.emulator.terminal import relay_terminal
@@ -96,7 +94,7 @@ def _run_terminal(client: Client, target: Target) -> None:
 
 def simple_command(client: Client, target: Target, command: int, data: bytes = b"") -> None:
     """Sends one frame and shows the answers."""
-    with contextlib.closing(open_link(target, client.words.version)) as link:
+    with contextlib.closing(client.open(target)) as link:
         link.send(command, data)
         show_all(client, link)
 
@@ -123,7 +121,7 @@ def reboot(client: Client, target: Target) -> None:
 @with_target
 def change_user(client: Client, target: Target) -> None:
     """``smode [-r]``"""
-    with contextlib.closing(open_link(target, client.words.version)) as link:
+    with contextlib.closing(client.open(target)) as link:
         link.send(Command.ROOTRUN, b"r" if "-r" in client.call.arguments else b"")
         try:
             show_all(client, link)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import time
-from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from deploy.emulator.arguments import Call
 from deploy.emulator.state import NoServer, Server
 from deploy.emulator.targets import Targets
 from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import Command, Level
+
+if TYPE_CHECKING:
+    from deploy.emulator.link import Link
+    from deploy.emulator.targets import NoTarget, Target
 
 LEVELS = {Level.FAIL: b"[Fail]", Level.INFO: b"[Info]", Level.PLAIN: b""}
 USAGE = """\
@@ -32,12 +38,15 @@ hdc [-t KEY] [-s [IP:]PORT] COMMAND
 """The real hdc prints a text of its own here."""
 
 
-@dataclass(frozen=True)
 class Client:
     """State of one call."""
 
-    call: Call
-    server: Server
+    columns = b"\thdc"
+    """What the client puts before every line end of the long list of targets."""
+
+    def __init__(self, *, call: Call, server: Server) -> None:
+        self.call = call
+        self.server = server
 
     def run(self) -> None:
         """Answers the call."""
@@ -54,7 +63,33 @@ class Client:
             self._become_server()
         else:
             self._reach_server()
-            self._dispatch()
+            if not self.dispatch():
+                self.write(b"Unknown operation command...\n")
+                sys.stderr.write(USAGE)
+
+    def dispatch(self) -> bool:
+        """Runs the command; False when there is none of that name."""
+        from deploy.emulator.board_commands import BOARD_COMMANDS
+        from deploy.emulator.host_commands import HOST_COMMANDS
+
+        words = "wait" if self.call.words.startswith("wait") else self.call.words
+        if words in ("fport", "rport"):
+            from deploy.emulator.forward_commands import run_forward
+
+            run_forward(self)
+        elif words in HOST_COMMANDS:
+            HOST_COMMANDS[words](self)
+        elif words in BOARD_COMMANDS:
+            BOARD_COMMANDS[words](self)
+        else:
+            return False
+        return True
+
+    def open(self, target: Target) -> Link:
+        """A session with the board. Raises LinkEnded."""
+        from deploy.emulator.connect import open_link
+
+        return open_link(target, self.words.version)
 
     @cached_property
     def words(self) -> Words:
@@ -76,6 +111,10 @@ class Client:
         data = text.encode() if isinstance(text, str) else text
         self.write(data if data.endswith(b"\n") else data + b"\r\n")
 
+    def refuse(self, error: NoTarget) -> None:
+        """Says why there is no board for the command."""
+        self.say(str(error))
+
     def log(self, level: str, text: bytes) -> None:
         """A line of the client's own log, which goes to standard output too."""
         self.write(f"[{level}][{time.strftime('%Y-%m-%d %H:%M:%S')}] ".encode() + text + b"\n")
@@ -88,15 +127,21 @@ class Client:
     def _kill_server(self) -> None:
         from deploy.emulator.forward import end_forward
 
-        for forward in self.server.kill():
+        state = self.server.kill()
+        for forward in state.forwards:
             end_forward(forward)
+        if state.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(state.process, signal.SIGTERM)
         if "-r" in self.call.arguments:
             self.server.start()
         if os.isatty(1):
             self.write(b"Kill server finish")
 
     def _become_server(self) -> None:
-        raise NoServer("Connect server failed\n")
+        from deploy.emulator.server import serve
+
+        serve(self.server)
 
     def _reach_server(self) -> None:
         down = self.targets.server_fault("server-down")
@@ -113,20 +158,3 @@ class Client:
                 time.sleep(0.05)
         if self.targets.server_fault("log-lines"):
             self.log("I", b"client log line")
-
-    def _dispatch(self) -> None:
-        from deploy.emulator.board_commands import BOARD_COMMANDS
-        from deploy.emulator.host_commands import HOST_COMMANDS
-
-        words = "wait" if self.call.words.startswith("wait") else self.call.words
-        if words in ("fport", "rport"):
-            from deploy.emulator.forward_commands import run_forward
-
-            run_forward(self)
-        elif words in HOST_COMMANDS:
-            HOST_COMMANDS[words](self)
-        elif words in BOARD_COMMANDS:
-            BOARD_COMMANDS[words](self)
-        else:
-            self.write(b"Unknown operation command...\n")
-            sys.stderr.write(USAGE)

@@ -6,17 +6,25 @@ import socket
 
 from deploy.emulator.disk import connect
 from deploy.emulator.link import Link
-from deploy.emulator.targets import Target
+from deploy.emulator.targets import NoTarget, Target
+from deploy.emulator.wire import LinkEnded
 
 TCP_SECONDS = 1.0
 """How long hdc gives a board on 127.0.0.1 to answer; a silent one elsewhere is waited for without end."""
 
 
 def open_link(target: Target, version: str) -> Link:
-    """A session with the board's daemon. Raises LinkEnded."""
+    """A session with the board's daemon. Raises LinkEnded, and NoTarget when the board has not accepted this host."""
     if target.board is not None and not target.board.port:
         return Link(connect(target.board), target.key, f"Ver: {version}")
-    return connect_tcp(target.key, version, seconds=None)
+    try:
+        link = connect_tcp(target.key, version, seconds=None)
+    except OSError as error:
+        raise LinkEnded(str(error)) from error
+    if complaint := link.tags.get("emgmsg"):
+        link.close()
+        raise NoTarget(f"[Fail]{complaint}")
+    return link
 
 
 def connect_tcp(key: str, version: str, *, seconds: float | None) -> Link:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import re
@@ -18,21 +19,11 @@ from typing import TYPE_CHECKING
 
 from deploy.emulator.disk import EmulatedBoard
 from deploy.emulator.faults import FaultFile
+from deploy.emulator.greeting import greet
 from deploy.emulator.injector import Injector, LinkCut, Restart
 from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ForwardTask, ShellTask, Task, TerminalTask
 from deploy.emulator.versions import Words, words_of
-from deploy.emulator.wire import (
-    BANNER,
-    Command,
-    Level,
-    LinkEnded,
-    frame_start,
-    pack,
-    pack_tags,
-    read_frame,
-    text,
-    unpack,
-)
+from deploy.emulator.wire import Command, Level, LinkEnded, frame_start, pack, read_frame
 from deploy.profiles import Emulation
 
 if TYPE_CHECKING:
@@ -42,9 +33,9 @@ IDLE_EXIT = 42
 RESTART_EXIT = 43
 REBOOT_EXIT = 44
 """Exit statuses by which hdcd tells init what is to happen next."""
+HEARTBEAT_SECONDS = 5.0
 LONGEST_LIFE = 4 * 3600.0
 """Seconds without any command after which even a program that still runs does not keep the board up."""
-AUTH_OK = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,34 +104,36 @@ class Session(threading.Thread):
     def __init__(self, link: socket.socket, daemon: Daemon) -> None:
         super().__init__(daemon=True)
         self.board = daemon
-        self._link = link
+        self.link = link
         self._lock = threading.Lock()
         self._tasks: dict[int, Task] = {}
 
     def run(self) -> None:
         try:
-            self._greet()
+            greet(self, secure=self.board.board.secure and self.link.family == socket.AF_INET)
+            if self.link.family == socket.AF_INET:
+                threading.Thread(target=self._beat, daemon=True).start()
             self.board.view.set_read_only("read-only" in self.board.faults.active())
             while True:
-                channel, command, data = read_frame(self._link)
+                channel, command, data = read_frame(self.link)
                 self._handle(channel, command, data)
         except (LinkEnded, LinkCut, OSError):
             pass
         finally:
             for task in list(self._tasks.values()):
                 task.stop()
-            self._link.close()
+            self.link.close()
 
     def injector(self) -> Injector:
         """The faults that are on for the command that starts now."""
-        return Injector(self.board.faults, self._is_gone)
+        return Injector(self.board.faults, self.is_gone)
 
     def send(self, channel: int, command: int, *parts: bytes | memoryview) -> None:
         """Sends one frame whose data is given in parts. Raises OSError when the link is gone."""
         data = b"".join(parts) if len(parts) != 1 else parts[0]
         with self._lock:
-            self._link.sendall(frame_start(channel, command, len(data)))
-            self._link.sendall(data)
+            self.link.sendall(frame_start(channel, command, len(data)))
+            self.link.sendall(data)
 
     def echo(self, channel: int, level: Level, message: str) -> None:
         """A line for the user. The server passes it through printf, so every % is doubled."""
@@ -161,29 +154,22 @@ class Session(threading.Thread):
         with contextlib.suppress(OSError):
             if fault.args and fault.args[0]:
                 self.send(channel, Command.ECHO_RAW, fault.args[0])
-            self._link.shutdown(socket.SHUT_RDWR)
+            self.link.shutdown(socket.SHUT_RDWR)
         if isinstance(fault, Restart):
             os._exit(RESTART_EXIT)
 
-    def _is_gone(self) -> bool:
+    def is_gone(self) -> bool:
+        """Whether the host has hung up."""
         poll = select.poll()
-        poll.register(self._link, select.POLLRDHUP)
+        poll.register(self.link, select.POLLRDHUP)
         return any(event & (select.POLLRDHUP | select.POLLHUP | select.POLLNVAL) for _, event in poll.poll(0))
 
-    def _greet(self) -> None:
-        _, command, data = read_frame(self._link)
-        hello = unpack(data)
-        if command != Command.HANDSHAKE or text(hello, 1) != BANNER:
-            raise LinkEnded("no handshake")
-        tags = {
-            "emgmsg": "",
-            "devname": self.board.shown.host_name,
-            "daemonauthstatus": "SUCCESS",
-            "1200": "enable",
-            "supportfeatures": "heartbeat",
-        }
-        self.send(0, Command.HANDSHAKE, pack(BANNER, AUTH_OK, 0, b"", pack_tags(tags), text(hello, 6)))
-        self.send(0, Command.CHANNEL_CLOSE, b"\x01")
+    def _beat(self) -> None:
+        """Counts for the host every few seconds; nobody answers, and nobody notices when it ends."""
+        with contextlib.suppress(OSError):
+            for counter in itertools.count():
+                self.send(0, Command.HEARTBEAT, pack(counter, b""))
+                time.sleep(HEARTBEAT_SECONDS)
 
     def _handle(self, channel: int, command: int, data: bytes) -> None:
         if command == Command.CHANNEL_CLOSE:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.emulator.board_commands import is_swallowed
-from deploy.emulator.connect import open_link
 from deploy.emulator.faults import FaultFile
 from deploy.emulator.files import (
     Incoming,
@@ -50,7 +49,7 @@ def send(client: Client, target: Target) -> None:
         return
     if sources is None:
         return
-    with contextlib.closing(open_link(target, client.words.version)) as link:
+    with contextlib.closing(client.open(target)) as link:
         if is_swallowed(client, target):
             for _ in link.answers():
                 pass
@@ -65,7 +64,7 @@ def receive(client: Client, target: Target) -> None:
     except TaskFailed as failed:
         _say_failed(client, failed)
         return
-    with contextlib.closing(open_link(target, client.words.version)) as link:
+    with contextlib.closing(client.open(target)) as link:
         link.send(Command.FILE_INIT, client.call.rest.strip().removeprefix(b"remote "))
         _receive_all(client, link, options)
 

@@ -53,7 +53,7 @@ def _add(client: Client, first: str, second: str) -> None:
         check_node(first)
         check_node(second)
     except NoTarget as error:
-        client.say(str(error))
+        client.refuse(error)
         return
     except BadNode as error:
         client.say(f"[Fail]{error}")

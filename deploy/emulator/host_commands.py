@@ -26,14 +26,12 @@ def list_targets(client: Client) -> None:
     ]
     if "-v" in client.call.arguments:
         # The client appends a column by replacing every line end of the server's answer.
-        if not targets:
-            client.write(b"[Empty]\r\thdc\n")
-        for target in targets:
-            line = f"{target.key}\t\t{target.kind}\t{target.status}\t{target.name}"
-            client.write(f"{line}\thdc\n".encode())
+        lines = [f"{target.key}\t\t{target.kind}\t{target.status}\t{target.name}\n" for target in targets]
+        answer = "".join(lines).encode() or b"[Empty]\r\n"
+        client.write(answer.replace(b"\n", client.columns + b"\n"))
         return
-    lines = {"Connected": "{}\n", "Unauthorized": "{}\tUnauthorized\n"}
-    listed = [lines[target.status].format(target.key) for target in targets if target.status in lines]
+    forms = {"Connected": "{}\n", "Unauthorized": "{}\tUnauthorized\n"}
+    listed = [forms[target.status].format(target.key) for target in targets if target.status in forms]
     client.say("".join(listed) or "[Empty]")
 
 
@@ -118,7 +116,10 @@ def _complaint(client: Client, key: str) -> str:
 
 
 def start_server(client: Client) -> None:
-    """``start``: the server runs by now."""
+    """``start``: a process that other clients can talk to; the stand-in itself needs none."""
+    from deploy.emulator.server import start_process
+
+    start_process(client.server)
 
 
 def choose_any(client: Client) -> None:

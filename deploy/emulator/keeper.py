@@ -7,6 +7,7 @@ itself when nobody has used the board for a while, and with it every program on 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -66,6 +67,8 @@ def _be_ready(daemon: Daemon, report_to: int) -> None:
 
 def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     profile, shown = load_emulation(board.profile)
+    if board.secure:
+        shown = dataclasses.replace(shown, parameters={**shown.parameters, "const.hdc.secure": "1"})
     tools = find_tools(profile.arches)
     room = sandbox.Room(
         mount_point=board.run / "root",
@@ -82,6 +85,9 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if board.secure:
+        # Inside the sandbox nothing of this machine's Python can be loaded any more.
+        import deploy.emulator.auth  # noqa: F401
     view = build_root(room) if kind == "proot" else NamespaceView()
     daemon = Daemon(board=board, shown=shown, listening=_listen(board), folder=folder, view=view)
     if kind == "proot":

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 
 from deploy.emulator.wire import (
     BANNER,
+    Auth,
     Command,
     LinkEnded,
     frame_start,
+    number,
     pack,
     pack_tags,
     read_frame,
@@ -74,6 +76,11 @@ class Link:
                 self.send(Command.CHANNEL_CLOSE, bytes([data[0] - 1]))
             self.send(Command.CHANNEL_CLOSE, b"\x00")
 
+    def break_off(self) -> None:
+        """Ends the connection under a thread that reads from it."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._socket.close()
 
@@ -82,13 +89,27 @@ class Link:
         asked = pack_tags({"authtype": "1", "supportfeatures": f"{version},TCP,linux,heartbeat"})
         hello = pack(BANNER, 0, session, key.encode(), asked, f"{version}{os.urandom(8).hex()}".encode())
         self._send_on(0, Command.HANDSHAKE, hello)
+        tags: dict[str, str] = {}
         while True:
             channel, command, data = read_frame(self._socket)
             if channel == 0 and command == Command.HANDSHAKE:
-                tags = unpack_tags(text(unpack(data), 5))
+                answer = unpack(data)
+                if number(answer, 2) == Auth.OK:
+                    tags = unpack_tags(text(answer, 5))
+                elif number(answer, 2) in (Auth.PUBLIC_KEY, Auth.SIGNATURE):
+                    self._identify(number(answer, 2), text(answer, 5), session, key, version)
+                else:
+                    raise LinkEnded("the board refuses this host's key")
             elif channel == 0 and command == Command.CHANNEL_CLOSE:
                 self._send_on(0, Command.CHANNEL_CLOSE, b"\x00")
                 return tags
+
+    def _identify(self, kind: int, asked: bytes, session: int, key: str, version: str) -> None:
+        from deploy.emulator import auth
+
+        own = auth.host_key()
+        reply = auth.introduction(own) if kind == Auth.PUBLIC_KEY else auth.sign(own, asked)
+        self._send_on(0, Command.HANDSHAKE, pack(BANNER, kind, session, key.encode(), reply, version.encode()))
 
     def _send_on(self, channel: int, command: int, data: bytes) -> None:
         try:

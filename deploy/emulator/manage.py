@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from core.errors import OhforgeError, UnknownName, UsageError
+from core.files import write_atomic
 from deploy.emulator.disk import (
     DEFAULT,
+    HOME,
     EmulatedBoard,
     boards_home,
     create_board,
@@ -49,6 +53,7 @@ def list_boards() -> None:
     "--memory-disk", type=click.IntRange(min=0), help="A disk of so many bytes in memory, lost when it stops."
 )
 @click.option("--release", help="OpenHarmony release that the board's hdc plays, such as 5.0 or 7.0.")
+@click.option("--secure/--open", default=None, help="Over TCP, ask for this computer's key, as boards for sale do.")
 @click.option("--hide", multiple=True, help="A command that the board shall lack, such as sha256sum.")
 @click.option("--hollow", multiple=True, help="A command whose link exists, but which toybox does not have.")
 @click.option(
@@ -60,6 +65,7 @@ def create(
     port: int | None,
     memory_disk: int | None,
     release: str | None,
+    secure: bool | None,
     hide: tuple[str, ...],
     hollow: tuple[str, ...],
     library: tuple[str, ...],
@@ -75,6 +81,7 @@ def create(
         "port": port,
         "memory_disk": memory_disk,
         "version": release,
+        "secure": secure,
         "hidden_tools": list(hide) or None,
         "hollow_tools": list(hollow) or None,
         "libraries": libraries or None,
@@ -106,6 +113,20 @@ def remove(serial: str) -> None:
     stop_board(board)
     shutil.rmtree(board.folder)
     click.echo(f"{board.folder} removed")
+
+
+@manage.command("hdc")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def write_hdc(folder: Path) -> None:
+    """Writes a program called hdc into FOLDER: the stand-in, for everything that looks for hdc on PATH."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "hdc"
+    code = Path(__file__).parents[2]
+    path = f"PYTHONPATH={shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}"
+    home = f'{HOME}="${{{HOME}:-"{boards_home()}"}}"'
+    call = f'exec {shlex.quote(sys.executable)} -m deploy.emulator.cli "$@"'
+    write_atomic(program, f"#!/bin/sh\nexport {path} {home}\n{call}\n", mode=0o755)
+    click.echo(str(program))
 
 
 @manage.group()

@@ -38,6 +38,8 @@ class State:
     keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     forwards: list[dict[str, Any]] = field(default_factory=list)
     stuck_on: str = ""
+    process: int = 0
+    """Process that serves other clients over TCP; 0: none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +94,15 @@ class Server:
             pass
         self.pid_file.write_text(f"{self.port}\n")
 
-    def kill(self) -> list[dict[str, Any]]:
-        """Ends the server of this temporary folder, whatever port it serves; returns the forwards that end with it."""
+    def kill(self) -> State:
+        """Ends the server of this temporary folder, whatever port it serves; returns what it still held."""
         with contextlib.suppress(FileNotFoundError, ValueError):
             other = Server(port=int(self.pid_file.read_text().split()[0]), folder=self.folder)
-            forwards = other.read().forwards
+            state = other.read()
             other.file.unlink(missing_ok=True)
             self.pid_file.unlink(missing_ok=True)
-            return forwards
-        return []
+            return state
+        return State()
 
 
 def find_server(option: str) -> Server:

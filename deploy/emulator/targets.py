@@ -109,7 +109,7 @@ class Targets:
             return "Offline"
         if board is not None and board.port and (not is_running(board) or generation(board) != known.get("generation")):
             return "Offline"
-        if "refused" in faults or _is_unanswered(faults):
+        if "refused" in faults or is_unanswered(faults):
             return "Unauthorized"
         return "Connected"
 
@@ -125,7 +125,7 @@ class Targets:
             raise NoTarget(BROKEN_LINK)
         if "refused" in faults.active():
             raise NoTarget(REFUSED)
-        if _is_unanswered(faults.active()):
+        if is_unanswered(faults.active()):
             raise NoTarget(NOT_ANSWERED)
 
     def _make_default(self, key: str) -> None:
@@ -137,7 +137,8 @@ class Targets:
                 create_board(key)
 
 
-def _is_unanswered(faults: dict[str, Parameters]) -> bool:
+def is_unanswered(faults: dict[str, Parameters]) -> bool:
+    """Whether the board's user still has to answer the dialog."""
     fault = faults.get("unauthorised")
     if fault is None:
         return False

@@ -69,6 +69,16 @@ class Level(IntEnum):
     PLAIN = 2
 
 
+class Auth(IntEnum):
+    """Kinds of handshake message."""
+
+    NONE = 0
+    SIGNATURE = 2
+    PUBLIC_KEY = 3
+    OK = 4
+    FAIL = 5
+
+
 class LinkEnded(Exception):
     """The other side closed the connection, or sent what is no frame."""
 

@@ -84,11 +84,6 @@ def session(session: Session, commands: list[str]) -> Session:
 
 
 @pytest.fixture
-def commands_of_hdc() -> list[str]:
-    return []
-
-
-@pytest.fixture
 def board(session: Session) -> Board:
     return choose_board(session, "dayu200")
 
@@ -279,7 +274,7 @@ def test_a_fault_in_a_transfer_is_told_and_leaves_nothing_under_a_final_name(
 ) -> None:
     timeouts = dataclasses.replace(session.settings.timeouts, transfer=4.0)
     hurried = dataclasses.replace(session, settings=dataclasses.replace(session.settings, timeouts=timeouts))
-    survey_board(session, board)
+    board.shell(f"rm -rf {TMP}/test", deadline=soon())
     fault(name, **parameters)
     with pytest.raises(error):
         place(hurried, board, file)
@@ -294,7 +289,6 @@ def test_a_fault_in_a_transfer_is_told_and_leaves_nothing_under_a_final_name(
     assert "model.bin" not in left
     assert sha256_file(file) not in left
     assert place(session, board, file).bytes_sent == 3_000_000
-    board.shell(f"rm -r {TMP}/test", deadline=soon())
 
 
 def test_a_byte_that_changes_once_costs_one_more_transfer(

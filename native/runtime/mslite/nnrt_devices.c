@@ -5,6 +5,8 @@
 #include "context.h"
 #include "devices.h"
 
+#if OHFORGE_API_LEVEL >= 10
+
 enum { NAME_BYTES = 128 };
 
 struct NNRTDeviceDesc {
@@ -97,3 +99,5 @@ OH_AI_Status OH_AI_DeviceInfoAddExtension(OH_AI_DeviceInfoHandle handle, const c
     if (!handle || !name || !value || value_size == 0) return OH_AI_STATUS_LITE_NULLPTR;
     return OH_AI_STATUS_SUCCESS; /* The reference device has no settings of its own. */
 }
+
+#endif

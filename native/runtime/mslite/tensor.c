@@ -183,6 +183,7 @@ void OH_AI_TensorSetData(OH_AI_TensorHandle handle, void *data) {
     tensor->owner = data ? DATA_OWNED : DATA_NONE;
 }
 
+#if OHFORGE_API_LEVEL >= 10
 OH_AI_Status OH_AI_TensorSetUserData(OH_AI_TensorHandle handle, void *data, size_t data_size) {
     Tensor *tensor = handle;
     if (!tensor) return OH_AI_STATUS_LITE_NULLPTR;
@@ -194,6 +195,7 @@ OH_AI_Status OH_AI_TensorSetUserData(OH_AI_TensorHandle handle, void *data, size
     tensor->owner = DATA_BORROWED;
     return OH_AI_STATUS_SUCCESS;
 }
+#endif
 
 const void *OH_AI_TensorGetData(const OH_AI_TensorHandle handle) {
     const Tensor *tensor = handle;

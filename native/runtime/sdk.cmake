@@ -15,6 +15,13 @@ function(find_api_level result)
   set(${result} "${level}" PARENT_SCOPE)
 endfunction()
 
+# SDKs have the engines as shared libraries only.
+function(refuse_static engine)
+  if(CMAKE_EXE_LINKER_FLAGS MATCHES "(^| )-static( |$)")
+    message(FATAL_ERROR "The SDK has ${engine} as a shared library only: build without --static.")
+  endif()
+endfunction()
+
 # The first of the names that the sysroot has for this arch; an error that lists them when there is none.
 function(find_sdk_library result)
   foreach(name ${ARGN})

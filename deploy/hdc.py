@@ -275,6 +275,8 @@ class HdcBoard:
             if not text and find_fault(everything, direction) is None:
                 raise LostConnection(f"The link to board {self._serial} ended while {what}; only a part has arrived.")
             raise _Refused(everything, direction, what)
+        if direction == "receive" and not Path(target).is_file():
+            raise TransferError(f"Board {self._serial}, {what}: hdc reported success, but there is no file.")
         arrived = Path(target).stat().st_size if direction == "receive" else size
         if int(finished[1]) != arrived or int(finished[2]) != 1:
             raise TransferError(

@@ -97,11 +97,13 @@ class Survey:
 
     @property
     def arches(self) -> tuple[str, ...]:
-        """Arches whose programs run, the one of the userland first: a 64-bit ARM kernel runs 32-bit programs as well."""
+        """Arches whose programs run, the one of the system first: a 64-bit ARM kernel runs 32-bit programs as well."""
         native = [arch for arch in ARCHES.values() if self.machine in arch.uname_machines]
         if self.machine == "aarch64":
             native.append(ARCHES["arm32"])
-        return tuple(arch.name for arch in sorted(native, key=lambda arch: arch.loader not in self.loaders))
+        named = self.parameters.get("const.product.cpu.abilist", "")
+        order = sorted(native, key=lambda arch: (arch.loader not in self.loaders, arch.ohos_arch not in named))
+        return tuple(arch.name for arch in order)
 
     @property
     def static_only(self) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
 def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
     """Runs a program on a board: a local file, or a product of a recipe. Its status is handed on, whatever it is."""
     path = Path(request.program).expanduser()
-    if path.is_file() or "." in path.name or request.program.startswith(("/", "~")):
+    if path.is_file() or "." in path.name or request.program.startswith(("/", "~", "./", "../")):
         return _run_file(session, request, path)
     return _run_product(session, request)
 

@@ -351,6 +351,12 @@ def test_a_received_file_is_what_came(make_board: MakeBoard, tmp_path: Path) -> 
     assert (tmp_path / "x").read_bytes() == b"abc"
 
 
+def test_a_success_without_a_file_is_a_failed_transfer(make_board: MakeBoard, tmp_path: Path) -> None:
+    said = b"FileTransfer finish, Size:3, File count = 1, time:3ms rate:9.00kB/s\n"
+    with pytest.raises(TransferError, match="no file"):
+        make_board((["file", "recv"], said)).receive("/data/x", tmp_path / "x", deadline=soon())
+
+
 @pytest.mark.parametrize("name", ['quo"te', "模型.gguf", "new\nline"])
 def test_a_local_name_that_hdc_would_change_is_replaced(make_board: MakeBoard, tmp_path: Path, name: str) -> None:
     awkward = tmp_path / name

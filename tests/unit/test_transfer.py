@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -221,6 +223,35 @@ def test_large_files_do_not_take_up_room_twice(
     monkeypatch.setattr(transfer, "COPY_BYTES", 1000)
     there = place(session, board, file)
     assert there.stat().st_ino == (board.store / NAME).stat().st_ino
+
+
+def test_how_far_a_long_transfer_is_is_asked_of_the_board(
+    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[float] = []
+    seen = threading.Event()
+
+    class Recorder:
+        def advance(self, count: float) -> None: ...
+
+        def say(self, text: str) -> None: ...
+
+        def reach(self, done: float, total: float | None = None) -> None:
+            reached.append(done)
+            seen.set()
+
+    monkeypatch.setattr(transfer, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(session.console, "progress", lambda *_: contextlib.nullcontext(Recorder()))
+
+    def half_way(remote: str) -> None:
+        Path(remote).write_bytes(CONTENT[:12_345])
+        assert seen.wait(30)
+        Path(remote).write_bytes(CONTENT)
+
+    board.on_send = half_way
+    place(session, board, file)
+    assert reached[0] == 12_345
+    assert reached[-1] == len(CONTENT)
 
 
 # room ----------------------------------------------------------------------------------------------

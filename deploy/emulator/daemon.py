@@ -21,6 +21,7 @@ from deploy.emulator.disk import EmulatedBoard
 from deploy.emulator.faults import FaultFile
 from deploy.emulator.greeting import greet
 from deploy.emulator.injector import Injector, LinkCut, Restart
+from deploy.emulator.memory import Memory
 from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ForwardTask, ShellTask, Task, TerminalTask
 from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import Command, Level, LinkEnded, frame_start, pack, read_frame
@@ -60,6 +61,8 @@ class Daemon:
     def serve(self, ready: Callable[[], None]) -> int:
         """Serves until the board has been idle for its time; returns IDLE_EXIT."""
         (self.folder / "run/generation").write_text(f"{os.urandom(8).hex()}\n")
+        memory = self.shown.memory_kib
+        Memory(view=self.view, total=memory["total"], available=memory["available"], swap=memory["swap"]).watch()
         threads: list[Session] = []
         ready()
         last = time.monotonic()

@@ -39,6 +39,8 @@ class EmulatedBoard:
     """TCP port of its daemon; 0: none, the board appears as a USB one."""
     memory_disk: int = 0
     """Size in bytes of a disk in memory in place of the folder; 0: the folder is the disk."""
+    memory_kib: int = 0
+    """Memory that programs may use, in KiB; 0: what the profile says."""
     libraries: dict[str, str] = field(default_factory=dict)
     hidden_tools: tuple[str, ...] = ()
     """Commands that the board lacks."""

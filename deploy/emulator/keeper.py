@@ -69,6 +69,9 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     profile, shown = load_emulation(board.profile)
     if board.secure:
         shown = dataclasses.replace(shown, parameters={**shown.parameters, "const.hdc.secure": "1"})
+    if board.memory_kib:
+        memory = {"total": board.memory_kib, "available": board.memory_kib, "swap": 0}
+        shown = dataclasses.replace(shown, memory_kib=memory)
     tools = find_tools(profile.arches)
     room = sandbox.Room(
         mount_point=board.run / "root",

@@ -52,6 +52,7 @@ def list_boards() -> None:
 @click.option(
     "--memory-disk", type=click.IntRange(min=0), help="A disk of so many bytes in memory, lost when it stops."
 )
+@click.option("--memory-kib", type=click.IntRange(min=0), help="Memory for programs; beyond it the largest is killed.")
 @click.option("--release", help="OpenHarmony release that the board's hdc plays, such as 5.0 or 7.0.")
 @click.option("--secure/--open", default=None, help="Over TCP, ask for this computer's key, as boards for sale do.")
 @click.option("--hide", multiple=True, help="A command that the board shall lack, such as sha256sum.")
@@ -64,6 +65,7 @@ def create(
     profile: str,
     port: int | None,
     memory_disk: int | None,
+    memory_kib: int | None,
     release: str | None,
     secure: bool | None,
     hide: tuple[str, ...],
@@ -80,6 +82,7 @@ def create(
         "profile": profile or None,
         "port": port,
         "memory_disk": memory_disk,
+        "memory_kib": memory_kib,
         "version": release,
         "secure": secure,
         "hidden_tools": list(hide) or None,

@@ -60,6 +60,10 @@ class ProotView:
     kind: str = "proot"
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
+    @property
+    def memory_file(self) -> Path:
+        return self.root / "system/emulator/proc/meminfo"
+
     def to_host(self, path: str) -> Path:
         """Follows the links of the board as the board would."""
         left = list(PurePosixPath("/", path).parts[1:])

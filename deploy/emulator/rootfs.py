@@ -161,22 +161,25 @@ def _proc_files(profile: Profile, shown: Emulation) -> dict[str, str]:
     memory = shown.memory_kib
     return {
         "cpuinfo": _cpu_info(profile, shown),
-        "meminfo": "".join(
-            f"{name + ':':<16}{value:>8} kB\n"
-            for name, value in (
-                ("MemTotal", memory["total"]),
-                ("MemFree", memory["available"] * 3 // 4),
-                ("MemAvailable", memory["available"]),
-                ("Buffers", 8192),
-                ("Cached", memory["available"] // 4),
-                ("SwapCached", 0),
-                ("SwapTotal", memory["swap"]),
-                ("SwapFree", memory["swap"]),
-            )
-        ),
+        "meminfo": memory_text(memory["total"], memory["available"], memory["swap"]),
         "version": f"Linux version {shown.kernel} (emulated board, programs run under qemu-user) {shown.kernel_build}\n",
         "cmdline": shown.boot_line + "\n",
     }
+
+
+def memory_text(total: int, available: int, swap: int) -> str:
+    """/proc/meminfo; sizes in KiB."""
+    values = {
+        "MemTotal": total,
+        "MemFree": available * 3 // 4,
+        "MemAvailable": available,
+        "Buffers": 8192,
+        "Cached": available // 4,
+        "SwapCached": 0,
+        "SwapTotal": swap,
+        "SwapFree": swap,
+    }
+    return "".join(f"{name + ':':<16}{value:>8} kB\n" for name, value in values.items())
 
 
 def _cpu_info(profile: Profile, shown: Emulation) -> str:

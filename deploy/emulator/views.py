@@ -30,6 +30,10 @@ class View(Protocol):
     def kind(self) -> str:
         """The sandbox's name."""
 
+    @property
+    def memory_file(self) -> Path:
+        """The file that programs on the board read as /proc/meminfo."""
+
     def to_host(self, path: str) -> Path:
         """Where a path of the board lies for this process."""
 
@@ -61,6 +65,7 @@ class NamespaceView:
     """In namespaces the daemon has the board's own root, processes and mounts."""
 
     kind: str = "namespaces"
+    memory_file: Path = Path("/proc/meminfo")
 
     def to_host(self, path: str) -> Path:
         return Path(path)

@@ -305,6 +305,35 @@ def test_a_disk_in_memory_is_full_when_it_is_full(own: Hdc, tmp_path: Path) -> N
     assert b"No space left" in own.shell(f"head -c 5000000 /dev/zero >{TMP}/more")
 
 
+@pytest.mark.parametrize("kind", ["namespaces", "proot"])
+def test_a_program_that_takes_too_much_memory_is_killed(own: Hdc, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "proot" and shutil.which("proot") is None:
+        pytest.skip("proot is not installed")
+    monkeypatch.setenv(SANDBOX, kind)
+    create_board("emulated-dayu200", memory_kib=100_000)
+    assert b"MemTotal:         100000 kB" in own.shell("cat /proc/meminfo")
+    # sort keeps a line in memory until it has come whole, and this one never does.
+    output = own.shell("(head -c 300000000 /dev/zero; sleep 20) | sort >/dev/null; echo =$?")
+    assert output.splitlines()[-1] == b"=137"
+    assert own.shell("echo alive") == b"alive\n"
+
+
+def test_memory_in_use_is_told(own: Hdc) -> None:
+    before = available_kib(own)
+    with own.start("shell", "(head -c 200000000 /dev/zero; sleep 600) | sort >/dev/null"):
+        try:
+            until = time.monotonic() + 30
+            while before - available_kib(own) < 150_000:
+                assert time.monotonic() < until
+                time.sleep(0.3)
+        finally:
+            own.shell("pkill sleep; pkill sort")
+
+
+def available_kib(hdc: Hdc) -> int:
+    return int(hdc.shell("grep MemAvailable /proc/meminfo").split()[1])
+
+
 def test_commands_can_be_missing_or_hollow(own: Hdc) -> None:
     create_board("emulated-dayu200", hidden_tools=["timeout"], hollow_tools=["sha256sum"])
     assert b"not found" in own.shell("timeout 1 true")

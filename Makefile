@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test test-all lint bench clean
 VENV := .venv
 BIN := $(VENV)/bin
 export OHFORGE_TEST_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ohforge-test
@@ -7,6 +7,7 @@ export OHFORGE_TEST_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ohforge-test
 help:
 	@echo "make demo    build llama.cpp for ARM, run a small model on the emulated board, keep the record"
 	@echo "make test    run all checks: lint, types, unit and integration tests"
+	@echo "make test-all the same and the exhaustive tests (an hour more)"
 	@echo "make setup   make the environment only (.venv)"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make bench   print ratios against named baselines (takes long, run by hand)"
@@ -18,6 +19,9 @@ demo: setup
 	@$(BIN)/invoke demo
 
 test: setup lint
+	@$(BIN)/python -m pytest -m "not exhaustive" tests/unit tests/contract tests/integration
+
+test-all: setup lint
 	@$(BIN)/python -m pytest tests/unit tests/contract tests/integration
 
 lint: setup

@@ -1,4 +1,7 @@
-"""llama.cpp itself, for every arch: minutes without a warm compiler cache (OHFORGE_TEST_CACHE keeps one)."""
+"""llama.cpp itself, for every arch: minutes without a warm compiler cache (OHFORGE_TEST_CACHE keeps one).
+
+What the ARM builds say on a board is tested in test_main_job.py.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from native.recipe import load_recipe
 from tests.support.tiny_gguf import write_tiny_gguf
 from toolchains.arch import ARCHES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 TOKENS = 24
 
 

@@ -288,7 +288,7 @@ def cmake_of(version: str, cache: Path) -> Path:
     return folder / "cmake/data/bin/cmake"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("release", ["3.2", "4.0", "4.1", "5.0.0", "5.0.1", "5.1.0", "6.1", "7.0"])
 @pytest.mark.parametrize("version", CMAKES)
 @BOTH

@@ -268,7 +268,7 @@ def _build(session: Session, board: Board, request: LaunchRequest, recipe: str, 
             arch=arch.name,
             toolchain=request.toolchain,
             sdk=request.sdk,
-            cpu=choose_cpu(session, board, arch, request.cpu),
+            cpu=choose_cpu(session, board, arch, request.cpu, recipe),
             static=request.static,
             jobs=request.jobs,
             products=products,
@@ -303,12 +303,24 @@ def choose_arch(session: Session, board: Board, request: LaunchRequest) -> Arch:
     return ARCHES[name]
 
 
-def choose_cpu(session: Session, board: Board, arch: Arch, asked: str) -> str:
-    """The CPU tuning: the one asked for, else the one of the board's profile when the arch has it."""
+def choose_cpu(session: Session, board: Board, arch: Arch, asked: str, program: str = "") -> str:
+    """The CPU tuning: the one asked for, else the one of the board's profile when the arch has it.
+
+    A generic build of `program` that is there already is used as it is, and that is said: building once more takes
+    minutes, and whoever measures names the tuning.
+    """
+    from native.artifact import list_artifacts
+
     if asked:
         return asked
     tuning = board.profile.cpu
     if tuning == GENERIC or arch.name not in read_tunings(TUNING_FILE).get(tuning, {}):
+        return ""
+    built = (
+        {artifact.cpu for artifact in list_artifacts(session.settings.builds, program, arch.name)} if program else ()
+    )
+    if GENERIC in built and tuning not in built:
+        session.console.chosen("CPU tuning", GENERIC, f"built already; --cpu {tuning} would fit the board better")
         return ""
     session.console.chosen("CPU tuning", tuning, f"profile {board.profile.name}")
     return tuning

@@ -13,7 +13,9 @@ from deploy import launch
 from deploy.inspect import survey_board
 from deploy.launch import LaunchRequest, choose_arch, choose_cpu, find_product, known_arches, run_program
 from deploy.profiles import load_profile
+from native.artifact import write_artifact
 from tests.support.local_board import LocalBoard
+from tests.unit.test_artifact import make_artifact
 from toolchains.arch import ARCHES
 
 
@@ -97,6 +99,18 @@ def test_the_tuning_is_the_one_asked_for_else_the_profiles(session: Session, boa
     assert choose_cpu(session, board, ARCHES["x86_64"], "") == ""
     board.profile = load_profile("generic")
     assert choose_cpu(session, board, ARCHES["arm64"], "") == ""
+
+
+def test_a_generic_build_that_is_there_is_used_until_a_tuned_one_is(
+    session: Session, board: LocalBoard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_artifact(make_artifact(session.settings.builds / "hello" / "arm64-0123456789ab"))
+    assert choose_cpu(session, board, ARCHES["arm64"], "", "hello") == ""
+    assert "--cpu cortex-a55" in capsys.readouterr().out
+    assert choose_cpu(session, board, ARCHES["arm64"], "", "other") == "cortex-a55"
+    tuned = make_artifact(session.settings.builds / "hello" / "arm64-ba9876543210", cpu="cortex-a55")
+    write_artifact(tuned)
+    assert choose_cpu(session, board, ARCHES["arm64"], "", "hello") == "cortex-a55"
 
 
 # which program -------------------------------------------------------------------------------------

@@ -76,21 +76,34 @@ def env(
 
 @command(
     optional_positional="folder",
+    repeatable=("arch",),
     help={
+        **COMMON,
         "folder": "The project's folder; default: this one.",
-        "toolchain": COMMON["toolchain"],
-        "sdk": COMMON["sdk"],
-        "cpu": COMMON["cpu"],
+        "arch": "arm32, arm64 or x86_64; may be given again. Default: arm64 and arm32.",
     },
 )
-def presets(session: Session, folder: str = "", toolchain: str = "", sdk: str = "", cpu: str = "") -> Answer:
-    """Write presets for arm32 and arm64 into a project's CMakeUserPresets.json, beside the user's own."""
-    from toolchains.arch import ARCHES
+def presets(
+    session: Session,
+    folder: str = "",
+    arch: list[str] | None = None,
+    toolchain: str = "",
+    sdk: str = "",
+    cpu: str = "",
+    static: bool = False,
+    stl: str = "",
+) -> Answer:
+    """Write presets into a project's CMakeUserPresets.json, beside the user's own."""
+    from toolchains.arch import find_arch
     from toolchains.export import write_presets
     from toolchains.toolchain import choose_toolchain
 
-    arches = [ARCHES[name] for name in ("arm64", "arm32")]
-    chosen = [choose_toolchain(session, arch=arch, name=toolchain, sdk=sdk, cpu=cpu) for arch in arches]
+    chosen = [
+        choose_toolchain(
+            session, arch=find_arch(name), name=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl
+        )
+        for name in arch or ("arm64", "arm32")
+    ]
     path = write_presets(Path(folder or ".").expanduser(), chosen)
     session.console.info(f"{path}: cmake --list-presets shows them")
     return Answer({"file": str(path)})

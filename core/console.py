@@ -134,6 +134,8 @@ class _Plain:
     def __init__(self, console: Console, title: str, total: float | None, unit: str) -> None:
         self._console, self._title, self._total, self._unit = console, title, total, unit
         self._done = 0.0
+        # What was there before a resumed download began is not counted into its rate.
+        self._begun_at: float | None = None
         self._started = self._last = time.monotonic()
 
     def advance(self, count: float) -> None:
@@ -141,6 +143,8 @@ class _Plain:
 
     def reach(self, done: float, total: float | None = None) -> None:
         self._done = done
+        if self._begun_at is None:
+            self._begun_at = done if done > 0 and self._unit == "bytes" else 0.0
         self._total = total if total is not None else self._total
         now = time.monotonic()
         if now - self._last >= PLAIN_PROGRESS_SECONDS:
@@ -153,7 +157,7 @@ class _Plain:
         def amount(value: float) -> str:
             return human_bytes(value) if self._unit == "bytes" else f"{value:.0f}"
 
-        rate = self._done / max(now - self._started, 1e-9)
+        rate = (self._done - (self._begun_at or 0.0)) / max(now - self._started, 1e-9)
         text = amount(self._done) + (f" of {amount(self._total)}" if self._total else "")
         if self._unit != "bytes":
             return f"{text} {self._unit}"

@@ -96,24 +96,13 @@ def compile_with(
     digest = hashlib.sha256(repr((compiler, flags)).encode())
     for path in [*sources, *sorted(RUNTIME.rglob("*.h"))]:
         digest.update(path.read_bytes())
-    target = cache / f"{name}-{digest.hexdigest()[:16]}"
+    stem, suffix = Path(name).stem, Path(name).suffix
+    target = cache / f"{stem}-{digest.hexdigest()[:16]}{suffix}"
     if not target.exists():
-        temporary = target.with_suffix(f".{os.getpid()}")
-        subprocess.run(
-            [
-                *compiler,
-                "-D_GNU_SOURCE",
-                *include_flags(),
-                *flags,
-                *map(str, sources),
-                "-lm",
-                "-lpthread",
-                "-o",
-                temporary,
-            ],
-            check=True,
-            timeout=600,
-        )
+        temporary = target.with_name(f"{os.getpid()}-{target.name}")
+        libraries = [] if "-r" in flags else ["-lm", "-lpthread"]
+        words = ["-D_GNU_SOURCE", *include_flags(), *flags, *map(str, sources), *libraries, "-o", str(temporary)]
+        subprocess.run([*compiler, *words], check=True, timeout=600)
         temporary.rename(target)
     return target
 

@@ -229,9 +229,7 @@ def _pad(model: ModelWriter, x: int, draw: Draw) -> int:
 
 def _reduce(model: ModelWriter, x: int, draw: Draw) -> int:
     axes = draw(st.sets(st.integers(0, len(_dims(model, x)) - 1), min_size=1))
-    kind = draw(
-        st.sampled_from(["mean", "max", "min", "prod", "sum", "sum_square", "abs_sum", "l2"])
-    )
+    kind = draw(st.sampled_from(["mean", "max", "min", "prod", "sum", "sum_square", "abs_sum", "l2"]))
     return ops.reduce(
         model, x, sorted(axes), kind, keep=draw(st.booleans()), coefficient=draw(st.sampled_from([1.0, 0.5]))
     )

@@ -204,8 +204,8 @@ class Incoming:
     to_host: Callable[[str], Path] = Path
     """Where a path of this side lies on the machine (the board without namespaces is a folder)."""
     is_busy: Callable[[os.stat_result], bool] = lambda state: False
-    refuses: Callable[[], OSError | None] = lambda: None
-    """What the file system answers to every open, for faults."""
+    refuses: Callable[[Path], OSError | None] = lambda place: None
+    """What is answered in place of the file system: for faults, and where the machine would allow what a board forbids."""
     change: Callable[[bytes | memoryview, int], bytes | memoryview] = lambda payload, offset: payload
     """Sees all data before it is written, for faults."""
     words: Words = field(default_factory=words_of)
@@ -307,8 +307,11 @@ class Incoming:
             missing.append(folder)
             folder = folder.rpartition("/")[0]
         for path in reversed(missing):
+            place = self.to_host(path)
             try:
-                self.to_host(path).mkdir(mode=0o750)
+                if refusal := self.refuses(place):
+                    raise refusal
+                place.mkdir(mode=0o750)
             except FileExistsError:
                 continue
             except OSError as error:
@@ -327,7 +330,7 @@ class Incoming:
     def _open(self) -> int:
         place = self.to_host(self._path)
         try:
-            if refusal := self.refuses():
+            if refusal := self.refuses(place):
                 raise refusal
             if place.is_file() and self.is_busy(place.stat()):
                 raise OSError(errno.ETXTBSY, "busy")

@@ -108,7 +108,8 @@ class ProotView:
         return Started(process=process, output=reader)
 
     def run_terminal(self, end: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        return self._start([b"/bin/sh", b"-c", on_terminal(end)], environment)
+        # proot holds the terminal open until the shell has opened it for itself.
+        return self._start([b"/bin/sh", b"-c", on_terminal(end)], environment, end)
 
     def terminate(self, shell: subprocess.Popen[bytes], number: int) -> None:
         for child in children_of(shell.pid):
@@ -121,19 +122,27 @@ class ProotView:
     def is_running_program(self, state: os.stat_result) -> bool:
         return is_program_of(self.programs(), state, self.to_host)
 
+    def may_write(self, place: Path) -> bool:
+        """The board's root is read-only, which the folder that stands for it is not."""
+        return any(place.is_relative_to(folder) for folder in (self.disk, self.root / "tmp", Path("/dev")))
+
     def set_read_only(self, wanted: bool) -> None:
         """proot has no mounts of its own; the daemon refuses by itself."""
 
     def _place(self, parts: list[str]) -> Path:
         return self.disk.joinpath(*parts[1:]) if parts[:1] == ["data"] else self.root.joinpath(*parts)
 
-    def _start(self, argv: list[bytes], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def _start(
+        self, argv: list[bytes], environment: dict[str, str], terminal: int | None = None
+    ) -> subprocess.Popen[bytes]:
         binds = [f"{self.root}/system/emulator/proc/{name}:/proc/{name}" for name in self.proc]
         options = [word for bind in ("/dev", "/proc", *binds, f"{self.disk}:/data") for word in ("-b", bind)]
         emulator = f"{self.shell} /system/emulator/run-foreign"
         return subprocess.Popen(
             [self.program, "-r", self.root, *options, "-0", "-w", "/", "-q", emulator, "/bin/setsid", *argv],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
+            stdout=terminal,
+            stderr=terminal,
             env=environment,
             start_new_session=True,
         )

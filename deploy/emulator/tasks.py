@@ -202,7 +202,9 @@ class FileReceiveTask:
     def _is_busy(self, state: os.stat_result) -> bool:
         return self._faults.use("busy") is not None or self._session.board.is_running_program(state)
 
-    def _refusal(self) -> OSError | None:
+    def _refusal(self, place: Path) -> OSError | None:
+        if not self._session.board.view.may_write(place):
+            return OSError(errno.EROFS, os.strerror(errno.EROFS))
         for name, number in (("read-only", errno.EROFS), ("permission", errno.EACCES)):
             if self._faults.use(name):
                 return OSError(number, os.strerror(number))

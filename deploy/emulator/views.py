@@ -56,6 +56,9 @@ class View(Protocol):
     def is_running_program(self, state: os.stat_result) -> bool:
         """Whether a file is the program of a process. The kernel refuses to overwrite those, but qemu hides them."""
 
+    def may_write(self, place: Path) -> bool:
+        """False when a place (as `to_host` gives it) is on a read-only file system, whatever the kernel says."""
+
     def set_read_only(self, wanted: bool) -> None:
         """Makes the disk read-only, or writable again."""
 
@@ -94,6 +97,9 @@ class NamespaceView:
     def is_running_program(self, state: os.stat_result) -> bool:
         return is_program_of(self.programs(), state, self.to_host)
 
+    def may_write(self, place: Path) -> bool:
+        return True
+
     def set_read_only(self, wanted: bool) -> None:
         from deploy.emulator import syscalls
 
@@ -123,11 +129,20 @@ def is_program_of(processes: Iterable[int], state: os.stat_result, to_host: Call
         with contextlib.suppress(OSError, IndexError):
             words = (folder / "cmdline").read_bytes().split(b"\0")
             emulated = words[0].startswith(EMULATOR)
-            program = to_host(os.fsdecode(words[PROGRAM_WORD])) if emulated else folder / "exe"
-            found = program.stat()
-            if (found.st_dev, found.st_ino) == (state.st_dev, state.st_ino):
+            named = os.fsdecode(words[PROGRAM_WORD] if emulated else words[0])
+            # Under proot the link to the program leads to proot's own loader; then the name has to do.
+            places = [to_host(named)] if emulated else [folder / "exe", *([to_host(named)] if "/" in named else [])]
+            if any(_is_file(place, state) for place in places):
                 return True
     return False
+
+
+def _is_file(place: Path, state: os.stat_result) -> bool:
+    try:
+        found = place.stat()
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (state.st_dev, state.st_ino)
 
 
 def _start(argv: list[bytes], stdin: int, stdout: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -2,7 +2,7 @@
 
 ``OHFORGE_REAL_HDC=/path/to/hdc`` names a real one, which must have one connected target, or several of which
 ``OHFORGE_REAL_KEY`` names one. A test that needs a state into which a real board cannot be brought from here is
-skipped then.
+skipped then. ``OHFORGE_EMULATOR_SANDBOX=proot`` checks the emulated board without namespaces.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.emulator.disk import SANDBOX
 from tests.support.emulated import Hdc, emulated_home
 
 REAL = "OHFORGE_REAL_HDC"
@@ -21,6 +22,7 @@ KEY = "OHFORGE_REAL_KEY"
 # Read before the tests' own settings hide the user's.
 REAL_HDC = os.environ.get(REAL, "")
 REAL_KEY = os.environ.get(KEY, "")
+SANDBOX_KIND = os.environ.get(SANDBOX, "")
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +35,7 @@ def hdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdc]:
         yield Hdc(argv=(REAL_HDC,), key=REAL_KEY or keys[0], real=True)
         return
     with emulated_home(tmp_path_factory.mktemp("contract")) as environment:
-        yield Hdc(environment=environment)
+        yield Hdc(environment=environment | ({SANDBOX: SANDBOX_KIND} if SANDBOX_KIND else {}))
 
 
 @pytest.fixture

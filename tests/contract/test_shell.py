@@ -173,6 +173,7 @@ def test_a_killed_client_does_not_end_what_the_shell_waits_for(hdc: Hdc) -> None
     with hdc.start("shell", "echo $$; sleep 600; echo never") as process:
         assert process.stdout is not None
         leader = int(process.stdout.readline())
+        time.sleep(0.5)  # By now it sleeps; before that, the signal would end it.
         process.kill()
     time.sleep(1.0)
     assert hdc.shell(f"kill -0 {leader} && echo alive") == b"alive\n"

@@ -52,6 +52,13 @@ def load_emulation(name: str, *, folder: Path = FOLDER) -> tuple[Profile, Emulat
     return _profile(name, value, emulated=True), Emulation(**{**shown, **lists})
 
 
+def runtime_libraries(name: str, api_level: int, *, folder: Path = FOLDER) -> tuple[str, ...]:
+    """Libraries for inference that such a board brings along with an OpenHarmony of that API level. Raises as `load_profile`."""
+    entries = _read(name, folder)["runtime_libraries"]
+    fitting = [entry for entry in entries if entry["from_api"] <= api_level]
+    return tuple(max(fitting, key=lambda entry: int(entry["from_api"]))["names"]) if fitting else ()
+
+
 def _profile(name: str, value: dict[str, Any], emulated: bool) -> Profile:
     return Profile(
         name=name,

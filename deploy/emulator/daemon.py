@@ -77,6 +77,8 @@ class Daemon:
             if threads:
                 last = time.monotonic()
             idle = time.monotonic() - last
+            if not (self.folder / "board.json").exists():
+                return IDLE_EXIT  # Somebody has removed the board.
             if idle > self.board.idle_seconds and (idle > LONGEST_LIFE or not self.view.programs()):
                 return IDLE_EXIT
 

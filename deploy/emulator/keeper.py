@@ -20,6 +20,7 @@ from typing import Any
 
 from core.errors import OhforgeError
 from deploy.emulator import sandbox, syscalls
+from deploy.emulator.binfmt import read_registered
 from deploy.emulator.daemon import IDLE_EXIT, REBOOT_EXIT, Daemon
 from deploy.emulator.disk import EmulatedBoard, read_board, short_path
 from deploy.emulator.proot import build_root, end_descendants
@@ -82,6 +83,7 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
         libraries={arch: Path(folder) for arch, folder in board.libraries.items()},
         arches=profile.arches,
         host_name=shown.host_name,
+        registered=read_registered(),
     )
     # The descriptor is the way to the board's folder from inside the sandbox, which has another root.
     folder = Path(f"/proc/self/fd/{os.open(board.folder, os.O_RDONLY | os.O_DIRECTORY)}")

@@ -7,22 +7,19 @@ board's folder; ARM programs are started through a binfmt_misc of its own, so no
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import HostUnsupported
 from deploy.emulator import syscalls as sys
+from deploy.emulator.binfmt import Registered, register_emulators
 from deploy.emulator.rootfs import DISK_FOLDERS, RootFiles, lay_out
-from deploy.emulator.tools import MARK, MARK_AT, Tools
-from toolchains.arch import ARCHES
+from deploy.emulator.tools import Tools
 
 ROOT_BYTES = 512 * 1024 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 NAMESPACES = sys.CLONE_NEWUSER | sys.CLONE_NEWPID | sys.CLONE_NEWUTS | sys.CLONE_NEWIPC
-_ELF_MACHINES = {"arm32": (1, 0x28), "arm64": (2, 0xB7), "x86_64": (2, 0x3E)}
-_PT_INTERP = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +36,8 @@ class Room:
     """Board libraries by arch: a folder whose files are shown in /system/lib or /system/lib64."""
     arches: tuple[str, ...]
     host_name: str
+    registered: dict[str, Registered]
+    """Emulators of the machine's own binfmt_misc."""
 
 
 def leave_host() -> None:
@@ -75,7 +74,7 @@ def build_room(room: Room) -> None:
         _mount_devices(root)
         sys.mount("proc", str(root / "proc"), "proc", sys.MS_NOSUID | sys.MS_NODEV | sys.MS_NOEXEC)
         _show_proc(root, room.files.proc)
-        _register_emulators(root, room)
+        register_emulators(root, room.tools, room.arches, room.registered)
         sys.set_host_name(room.host_name)
         _enter(root)
     except OSError as error:
@@ -114,63 +113,6 @@ def _bind_file(source: Path, target: Path) -> None:
 def _show_proc(root: Path, names: Iterable[str]) -> None:
     for name in names:
         sys.mount(str(root / "system/emulator/proc" / name), str(root / "proc" / name), flags=sys.MS_BIND)
-
-
-def _register_emulators(root: Path, room: Room) -> None:
-    """Later entries are asked first, so the exceptions come after the emulators."""
-    registry = root / "proc/sys/fs/binfmt_misc"
-    sys.mount("binfmt_misc", str(registry), "binfmt_misc")
-    register = registry / "register"
-    for arch in room.tools.emulators:
-        bits, machine = _ELF_MACHINES[arch]
-        entry = _Magic(bits, machine)
-        register.write_bytes(entry.line(f"qemu-{arch}", f"/system/emulator/run-{arch}", "P"))
-    for arch in ("arm32", "arm64"):
-        bits, machine = _ELF_MACHINES[arch]
-        loader = ARCHES[arch].loader
-        if arch in room.arches and not (root / loader.lstrip("/")).exists():
-            # A dynamic program whose loader is missing: execve answers ENOENT, as the board's kernel does, because
-            # the interpreter named here does not exist either. Linkers put PT_INTERP second, behind PT_PHDR, or first.
-            for index in (0, 1):
-                entry = _Magic(bits, machine)
-                entry.segment(index, _PT_INTERP)
-                register.write_bytes(entry.line(f"no-loader-{arch}-{index}", loader, ""))
-    if platform.machine() == "x86_64":
-        entry = _Magic(*_ELF_MACHINES["x86_64"])
-        entry.set(MARK_AT, b"\0")
-        (root / "system/emulator/no-program").write_text("")
-        (root / "system/emulator/no-program").chmod(0o755)
-        # An empty file cannot be executed: execve answers ENOEXEC, as for any program of another CPU.
-        register.write_bytes(entry.line("foreign", "/system/emulator/no-program", ""))
-        assert MARK != 0
-
-
-class _Magic:
-    """Bytes of a file's start by which binfmt_misc knows it; it looks at the first 128 bytes only."""
-
-    def __init__(self, bits: int, machine: int) -> None:
-        self._bits = bits
-        self._magic = bytearray(b"\x7fELF" + bytes([bits, 1, 1]))
-        self._mask = bytearray(b"\xff" * 7)
-        # ET_EXEC and ET_DYN differ in the lowest bit of e_type: 2 and 3.
-        self.set(16, b"\x02\x00", b"\xfe\xff")
-        self.set(18, machine.to_bytes(2, "little"))
-
-    def set(self, at: int, value: bytes, mask: bytes = b"") -> None:
-        end = at + len(value)
-        self._magic.extend(bytes(max(0, end - len(self._magic))))
-        self._mask.extend(bytes(max(0, end - len(self._mask))))
-        self._magic[at:end] = value
-        self._mask[at:end] = mask or b"\xff" * len(value)
-
-    def segment(self, index: int, kind: int) -> None:
-        """The type of a program header, which stand directly behind the file's header."""
-        at = 64 + 56 * index if self._bits == 2 else 52 + 32 * index
-        self.set(at, kind.to_bytes(4, "little"))
-
-    def line(self, name: str, interpreter: str, flags: str) -> bytes:
-        magic, mask = ("".join(f"\\x{byte:02x}" for byte in part) for part in (self._magic, self._mask))
-        return f":{name}:M::{magic}:{mask}:{interpreter}:{flags}".encode()
 
 
 def _mount_disk(root: Path, room: Room) -> None:

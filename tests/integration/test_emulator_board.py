@@ -14,6 +14,7 @@ import pytest
 
 from core.errors import HostToolMissing, HostUnsupported
 from deploy.emulator import tools
+from deploy.emulator.binfmt import FORCE_HOST
 from deploy.emulator.disk import (
     SANDBOX,
     create_board,
@@ -276,6 +277,16 @@ def test_an_idle_board_ends_by_itself(own: Hdc) -> None:
     assert not is_running(board)
 
 
+def test_a_board_whose_folder_is_removed_ends(own: Hdc) -> None:
+    own.shell("true ")
+    (board,) = list_emulated()
+    shutil.rmtree(board.folder)
+    until = time.monotonic() + 30
+    while _processes_of(board.serial, own) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert _processes_of(board.serial, own) == []
+
+
 def test_a_reboot_ends_all_programs_and_keeps_the_disk(own: Hdc) -> None:
     own.shell(f"sleep 600 </dev/null >/dev/null 2>&1 & echo written >{TMP}/kept")
     assert own.board("target", "boot") == b""
@@ -455,6 +466,47 @@ def test_without_namespaces_stopping_leaves_no_process_either(proot: Hdc) -> Non
     stop_board(board)
     assert not Path(f"/proc/{number.decode()}").exists()
     assert _processes_of(board.serial, proot) == []
+
+
+# kernels before 6.7 ---------------------------------------------------------------------------------
+
+
+def test_the_machines_own_emulators_serve_where_namespaces_have_none(tmp_path: Path) -> None:
+    # A user namespace around everything plays the machine: its binfmt_misc is what the boards inside find.
+    qemu = shutil.which("qemu-aarch64-static")
+    assert qemu is not None
+    program = write_arm64(tmp_path / "program", b"ran\n", status=3)
+    magic = "".join(f"\\\\x{byte:02x}" for byte in b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00")
+    arm32 = magic.replace("x02", "x01", 1).replace("xb7", "x28")
+    call = f"{sys.executable} -m deploy.emulator"
+    script = f"""set -e
+        mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+        printf '%b' ':q64:M::{magic}::{qemu}:F' >/proc/sys/fs/binfmt_misc/register
+        {call}.cli shell 'echo one ' 2>&1 || true
+        printf '%b' ':q32:M::{arm32}::{shutil.which("qemu-arm-static")}:' >/proc/sys/fs/binfmt_misc/register
+        {call}.cli file send {program} {TMP}/program >/dev/null
+        {call}.cli shell 'cd {TMP}; chmod 755 program; ./program; echo =$?'
+        {call}.manage stop"""
+    environment = {
+        **os.environ,
+        "OHFORGE_EMULATOR_HOME": str(tmp_path / "boards"),
+        "TMPDIR": str(tmp_path),
+        SANDBOX: "namespaces",
+        FORCE_HOST: "host",
+    }
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    first, rest = done.stdout.split("\n", 1)
+    assert "has no emulator for arm32" in first
+    assert rest == "ran\n=3\nemulated-dayu200 stopped\n"
+    assert done.stderr == ""
 
 
 # what this machine lacks ---------------------------------------------------------------------------

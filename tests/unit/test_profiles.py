@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidData, UnknownName
-from deploy.profiles import FOLDER, list_profiles, load_emulation, load_profile
+from deploy.profiles import FOLDER, list_profiles, load_emulation, load_profile, runtime_libraries
 from toolchains.arch import ARCHES
 
 
@@ -33,6 +33,14 @@ def test_the_feature_list_of_the_rk3568_has_no_newer_extensions() -> None:
     features = load_emulation("dayu200")[1].cpu_info["features"]
     assert {"asimddp", "fphp", "asimdhp", "atomics"} <= set(features)
     assert not {"i8mm", "bf16", "sve"} & set(features)
+
+
+def test_runtime_libraries_follow_the_api_level() -> None:
+    assert runtime_libraries("dayu200", 8) == ()
+    assert runtime_libraries("dayu200", 9) == ("libmindspore-lite.huawei.so", "libneural_network_runtime.z.so")
+    assert "libneural_network_core.so" in runtime_libraries("dayu200", 12)
+    assert "libc++_shared.so" not in runtime_libraries("dayu200", 15)
+    assert "libc++_shared.so" in runtime_libraries("dayu200", 20)
 
 
 def test_a_profile_is_of_a_real_board_unless_it_is_asked_for_as_emulated() -> None:

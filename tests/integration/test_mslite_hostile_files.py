@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.support.reference_runtime import (
     BuildRefused,
     ReferenceModel,
     compile_with,
+    compiler_with_sanitizers,
     load_library,
     mslite_sources,
 )
@@ -166,29 +166,13 @@ def sound_models(number: int, count: int = 3) -> list[bytes]:
     return found
 
 
-def compiler_with_address_sanitizer() -> tuple[str, ...] | None:
-    for name in ("gcc", "clang"):
-        path = shutil.which(name)
-        if path is None:
-            continue
-        probe = subprocess.run(
-            [path, "-fsanitize=address,undefined", "-x", "c", "-", "-o", "/dev/null"],
-            input=b"int main(void) { return 0; }",
-            capture_output=True,
-            timeout=120,
-        )
-        if probe.returncode == 0:
-            return (path,)
-    return None
-
-
 @pytest.mark.parametrize("judge", ["address", "undefined"])
 def test_damaged_copies_of_sound_models_never_lead_the_runtime_astray(
     judge: str, shared_cache: Path, tmp_path: Path
 ) -> None:
     compiler: tuple[str, ...] | None = ZIG
     if judge == "address":
-        compiler = compiler_with_address_sanitizer()
+        compiler = compiler_with_sanitizers()
         if compiler is None:
             pytest.skip("no gcc or clang with AddressSanitizer on this machine (the other half still runs)")
     flags = ["-std=gnu11", "-O1", "-g", "-fno-sanitize-recover=all", "-DOHFORGE_MAX_TENSOR_BYTES=65536"]

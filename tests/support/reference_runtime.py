@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -94,7 +95,8 @@ def compile_with(
 ) -> Path:
     """Compiles and links `sources` into one file, kept in `cache` under a hash of all that it is made from."""
     digest = hashlib.sha256(repr((compiler, flags)).encode())
-    for path in [*sources, *sorted(RUNTIME.rglob("*.h"))]:
+    headers = {header for folder in {path.parent for path in sources} for header in folder.glob("*.h*")}
+    for path in [*sources, *sorted(headers | set(RUNTIME.rglob("*.h*")))]:
         digest.update(path.read_bytes())
     stem, suffix = Path(name).stem, Path(name).suffix
     target = cache / f"{stem}-{digest.hexdigest()[:16]}{suffix}"
@@ -105,6 +107,34 @@ def compile_with(
         subprocess.run([*compiler, *words], check=True, timeout=600)
         temporary.rename(target)
     return target
+
+
+def compiler_with_sanitizers() -> tuple[str, ...] | None:
+    """A compiler of this machine that has AddressSanitizer; None when there is none (zig has no such)."""
+    for name in ("gcc", "clang"):
+        path = shutil.which(name)
+        if path is None:
+            continue
+        probe = subprocess.run(
+            [path, "-fsanitize=address,undefined", "-x", "c", "-", "-o", "/dev/null"],
+            input=b"int main(void) { return 0; }",
+            capture_output=True,
+            timeout=120,
+        )
+        if probe.returncode == 0:
+            return (path,)
+    return None
+
+
+def build_mslite(cache: Path) -> Path:
+    """The program mslite for this machine; with sanitizers where there are some, so that a leak or a stray access fails."""
+    sources = [*sorted((RUNTIME.parent / "mslite" / "src").glob("*.c")), *mslite_sources()]
+    flags = ["-std=gnu11", "-O1", "-g", "-DOHFORGE_API_LEVEL=12", *WARNINGS]
+    compiler = compiler_with_sanitizers()
+    if compiler is None:
+        return compile_with((sys.executable, "-m", "ziglang", "cc"), cache, "mslite", sources, flags)
+    flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    return compile_with(compiler, cache, "mslite", sources, flags)
 
 
 def load_library(cache: Path) -> ctypes.CDLL:

@@ -121,3 +121,14 @@ def test_an_unknown_fault_and_an_unknown_parameter_are_refused(tmp_path: Path) -
 
 def test_every_fault_is_described() -> None:
     assert all(fault.text and name == fault.name for name, fault in FAULTS.items())
+
+
+def test_the_guide_names_every_fault_and_its_parameters() -> None:
+    guide = (Path(__file__).parents[2] / "docs/emulated-board.md").read_text()
+    for fault in FAULTS.values():
+        assert f"| `{fault.name}`{''.join(f' {name}' for name in fault.parameters)} |" in guide, fault.name
+
+
+def test_the_guide_names_every_release() -> None:
+    guide = (Path(__file__).parents[2] / "docs/emulated-board.md").read_text()
+    assert f"({', '.join(RELEASES)}; " in guide.replace("\n", " ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from core.console import Console, Verbosity
 from core.process import RealRunner
 from core.session import Session
 from core.settings import Settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the tests in the background has SIGINT ignored, and all programs below would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED_CACHE = "OHFORGE_TEST_CACHE"
 """Variable: a folder that keeps compiler caches and downloads between test runs; losing it costs time only."""

@@ -21,7 +21,7 @@ from native.recipe import load_recipe
 from tests.support.tiny_gguf import write_tiny_gguf
 from toolchains.arch import ARCHES
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
 TOKENS = 24
 
 

@@ -74,6 +74,7 @@ def record_of(outcome: RunOutcome) -> dict[str, object]:
     return content
 
 
+@pytest.mark.timeout(2700)
 def test_a_model_runs_on_both_arches_with_the_same_text_and_a_valid_record(counting: Session, tmp_path: Path) -> None:
     """An F32 model is computed in single precision everywhere, so greedy text does not depend on the arch."""
     model = write_tiny_gguf(tmp_path / "tiny.gguf", "F32")

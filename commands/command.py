@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -140,15 +141,19 @@ def _run(
     try:
         with _termination_as_interrupt():
             answer = body(_session(context, console), *args, **kwargs) or Answer()
+            console.result({"ok": answer.exit_status == 0, **answer.value})
     except OhforgeError as error:
         raise _failed(console, error) from None
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`| head`); nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Exit(code=128 + signal.SIGPIPE) from None
     except KeyboardInterrupt:
         raise _failed(console, Interrupted("Interrupted.")) from None
     except Exception as error:
         if verbose:
             raise
         raise _failed(console, InternalError(f"{type(error).__name__}: {error}")) from None
-    console.result({"ok": answer.exit_status == 0, **answer.value})
     if answer.exit_status:
         raise Exit(code=answer.exit_status)
 

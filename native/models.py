@@ -275,8 +275,10 @@ def _summary_of_gguf(path: Path) -> tuple[dict[str, object], str]:
 
 
 def _summary_of_ms(path: Path) -> tuple[dict[str, object], str]:
+    from native.formats.ms import read_ms, require_sound
     from native.inspect import inspect_model
 
+    require_sound(path, read_ms(path))
     kept = ("name", "version", "converter", "source_format", "inputs", "outputs", "operators", "nodes")
     description = inspect_model(path)
     return {key: description[key] for key in kept if key in description}, ""

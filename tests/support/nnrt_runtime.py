@@ -50,6 +50,26 @@ def host_compilers() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*zig, "cc"), (*zig, "c++")
 
 
+PROGRAM = RUNTIME.parent / "nnrt" / "src"
+
+
+def program_sources(level: int) -> list[Path]:
+    """The sources of the program nnrt in the style of that API level."""
+    other = "engine_api9.cpp" if level >= 11 else "engine_api11.cpp"
+    return [path for path in sorted(PROGRAM.glob("*.cpp")) if path.name != other]
+
+
+def build_nnrt(cache: Path, level: int) -> Path:
+    """The program nnrt with the reference runtime, for this machine."""
+    cc, cxx = host_compilers()
+    flags = [f"-DOHFORGE_API_LEVEL={level}", "-O1", *WARNINGS]
+    kernels = [*sorted(RUNTIME.glob("kernels/*.c")), RUNTIME / "devices.c"]
+    half = compile_with(cc, cache, "kernels-program.o", kernels, ["-std=gnu11", "-r", *flags])
+    sources = [*program_sources(level), *sorted(RUNTIME.glob("nnrt/*.cpp"))]
+    more = ["-std=c++17", "-Wno-unused-parameter", str(half)]
+    return compile_with(cxx, cache, f"nnrt-{level}", sources, [*more, *flags])
+
+
 class UInt32Array(ctypes.Structure):
     _fields_ = (("data", POINTER(c_uint32)), ("size", c_uint32))
 

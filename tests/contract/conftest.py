@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.emulator.disk import SANDBOX
-from tests.support.emulated import Hdc, emulated_home
+from tests.support.emulated import Hdc, emulated_home, free_port
 
 REAL = "OHFORGE_REAL_HDC"
 KEY = "OHFORGE_REAL_KEY"
@@ -35,6 +35,8 @@ def hdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdc]:
         yield Hdc(argv=(REAL_HDC,), key=REAL_KEY or keys[0], real=True)
         return
     with emulated_home(tmp_path_factory.mktemp("contract")) as environment:
+        # A port of its own, because the user may have a real server at the usual one.
+        environment["OHOS_HDC_SERVER_PORT"] = str(free_port())
         yield Hdc(environment=environment | ({SANDBOX: SANDBOX_KIND} if SANDBOX_KIND else {}))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from deploy.emulator.disk import create_board, is_running, read_board, stop_board
 from deploy.emulator.faults import FaultFile
-from tests.support.emulated import ROOT, Answer, Hdc, emulated_home
+from tests.support.emulated import ROOT, Answer, Hdc, emulated_home, free_port
 
 TMP = "/data/local/tmp"
 BLOCK = 418_611
@@ -310,9 +310,7 @@ def test_without_leave_to_start_one_there_is_no_server(hdc: Hdc) -> None:
 @pytest.fixture
 def tcp(tmp_path: Path) -> Iterator[Hdc]:
     """A board that is reached over TCP, and the only one of its home."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with emulated_home(tmp_path / "tcp") as environment:
         create_board("emulated-tcp", home=Path(environment["OHFORGE_EMULATOR_HOME"]), profile="dayu200", port=port)
         yield Hdc(environment=environment, key=f"127.0.0.1:{port}")

@@ -21,16 +21,10 @@ import pytest
 from deploy.emulator.disk import create_board, start_board
 from deploy.emulator.faults import FaultFile
 from deploy.emulator.wire import Auth, Command, frame, number, pack, pack_tags, read_frame, text, unpack, unpack_tags
-from tests.support.emulated import ROOT, Hdc, emulated_home
+from tests.support.emulated import ROOT, Hdc, emulated_home, free_port
 
 TMP = "/data/local/tmp"
 KEY = "emulated-dayu200"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # the server ----------------------------------------------------------------------------------------

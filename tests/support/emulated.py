@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,3 +89,10 @@ def emulated_home(folder: Path) -> Iterator[dict[str, str]]:
     finally:
         for board in list_emulated(home):
             stop_board(board)
+
+
+def free_port() -> int:
+    """A TCP port of this computer that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -87,6 +87,7 @@ def emulated_home(folder: Path) -> Iterator[dict[str, str]]:
     try:
         yield environment
     finally:
+        Hdc(environment=environment)("kill")
         for board in list_emulated(home):
             stop_board(board)
 

@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 
 # command -> Debian package that brings it
 needed="qemu-aarch64-static:qemu-user-static qemu-arm-static:qemu-user-static mksh:mksh toybox:toybox"
-wanted="ccache:ccache proot:proot"
+wanted="ccache:ccache proot:proot busybox:busybox-static"
 
 missing_packages() {
     for pair in "$@"; do

@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine: `make demo` and `make test`.
-.PHONY: help setup demo test test-all lint bench clean
+.PHONY: help setup test-setup demo test test-all lint bench clean
 VENV := .venv
 BIN := $(VENV)/bin
 export OHFORGE_TEST_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ohforge-test
@@ -15,13 +15,16 @@ help:
 setup:
 	@sh scripts/setup.sh $(VENV)
 
+test-setup:
+	@sh scripts/setup.sh $(VENV) test
+
 demo: setup
 	@$(BIN)/invoke demo
 
-test: setup lint
+test: test-setup lint
 	@$(BIN)/python -m pytest -m "not exhaustive" tests/unit tests/contract tests/integration
 
-test-all: setup lint
+test-all: test-setup lint
 	@$(BIN)/python -m pytest tests/unit tests/contract tests/integration
 
 lint: setup

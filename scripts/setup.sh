@@ -1,8 +1,9 @@
 #!/bin/sh
-# Makes the virtual environment and sees to the system packages. Usage: setup.sh VENV
+# Makes the virtual environment and sees to the system packages. Usage: setup.sh VENV [test]
 # A second call with nothing changed takes a few milliseconds.
 set -eu
 venv=$1
+purpose=${2:-use}
 stamp=$venv/ohforge.stamp
 here=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -10,10 +11,19 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 needed="qemu-aarch64-static:qemu-user-static qemu-arm-static:qemu-user-static mksh:mksh toybox:toybox"
 wanted="ccache:ccache proot:proot busybox:busybox-static"
 
+# for the tests: other tools to compare with, and the libraries that Debian's clang needs in the stand-in SDK
+test_packages="curl fish gcc openssl unzip libedit2 libffi8 libxml2 libz3-4 libzstd1 zlib1g libstdc++6"
+
 missing_packages() {
     for pair in "$@"; do
         command -v "${pair%%:*}" >/dev/null 2>&1 || echo "${pair##*:}"
     done | sort -u
+}
+
+not_installed() {
+    for name in "$@"; do
+        dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || echo "$name"
+    done
 }
 
 python_is_new_enough() {
@@ -48,6 +58,8 @@ must=$(missing_packages $needed)
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
     must="$must python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
 nice=$(missing_packages $wanted)
+[ "$purpose" != test ] || nice="$nice $(not_installed $test_packages | tr '\n' ' ')"
+nice=$(echo $nice)
 if [ -n "$must$nice" ]; then
     if may_use_apt; then
         # shellcheck disable=SC2086  # the names are words

@@ -136,7 +136,10 @@ def test_the_recipe_reads_what_the_program_prints(mslite: Mslite, tmp_path: Path
     assert metrics["predict_least_ms"].value == pytest.approx(min(times), abs=2e-3)
     assert metrics["load_ms"].value > 0
     assert len(re.findall(r"^warmup \d+: ", ran.stdout, re.MULTILINE)) == 2
-    assert list((tmp_path / "outputs").iterdir())
+    assert {path.name for pattern in spec.outputs for path in tmp_path.glob(pattern)} == {
+        "0-probabilities.npy",
+        "outputs.json",
+    }
 
 
 def test_a_cut_output_lacks_its_proof(mslite: Mslite, tmp_path: Path) -> None:

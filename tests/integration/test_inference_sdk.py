@@ -1,0 +1,149 @@
+"""mslite and nnrt with the host toolchain ohos: linked to the SDK's libraries by the names of its API level.
+
+The stand-in SDK has the libraries by name only, so the reference runtimes are built with its own compiler and put in
+their places, in a copy.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.errors import BuildError
+from core.session import Session
+from native.build import BuildRequest, ensure_built
+from tests.support.ms_models import add_softmax
+from tests.support.reference_runtime import RUNTIME
+from tests.support.standin_sdk import runtime_tree, standin_sdk
+from toolchains.arch import ARM32, ARM64, Arch
+
+TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+LITE_9, LITE = "libmindspore-lite.huawei.so", "libmindspore_lite_ndk.so"
+NNRT_9, CORE, NNRT = "libneural_network_runtime.z.so", "libneural_network_core.so", "libneural_network_runtime.so"
+pytestmark = pytest.mark.timeout(2700)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sdk:
+    tree: Path
+    release: str
+    level: int
+    arch: Arch
+    libraries: Path
+
+
+@pytest.fixture(scope="module", params=[("3.2", 9, ARM32), ("5.0.0", 12, ARM64)], ids=["3.2-arm32", "5.0.0-arm64"])
+def sdk(request: pytest.FixtureRequest, shared_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sdk]:
+    release, level, arch = request.param
+    tree = tmp_path_factory.mktemp(f"sdk-{release}") / "sdk"
+    shutil.copytree(standin_sdk(shared_cache, release), tree, symlinks=True, copy_function=_link)
+    sysroot = tree / "native" / "sysroot"
+    libraries = sysroot / "usr" / "lib" / arch.ohos_triple
+    for path in _build_libraries(tree, arch, level, tmp_path_factory.mktemp("reference")):
+        (libraries / path.name).unlink()  # A name in the shared tree too: never written through.
+        shutil.copy(path, libraries / path.name)
+    for folder in ("mindspore", "neural_network_runtime"):
+        shutil.copytree(RUNTIME / "include" / folder, sysroot / "usr" / "include" / folder)
+    yield Sdk(tree=tree, release=release, level=level, arch=arch, libraries=libraries)
+
+
+def _link(source: str, target: str) -> str:
+    os.link(source, target)
+    return target
+
+
+def _build_libraries(tree: Path, arch: Arch, level: int, build: Path) -> list[Path]:
+    configure = [
+        *("cmake", "-S", RUNTIME, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"),
+        f"-DCMAKE_TOOLCHAIN_FILE={tree}/native/build/cmake/ohos.toolchain.cmake",
+        *(f"-DOHOS_ARCH={arch.ohos_arch}", "-DOHOS_STL=c++_static", "-DOHFORGE_REFERENCE_SHARED=ON"),
+        f"-DOHFORGE_API_LEVEL={level}",
+    ]
+    for words in (configure, ["ninja", "-C", build]):
+        done = subprocess.run(words, env={**os.environ, "PATH": TOOLS}, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return sorted(build.glob("*.so"))
+
+
+@pytest.fixture(autouse=True)
+def lasting_caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OHFORGE_CACHE_DIR", str(shared_cache))
+
+
+def build(session: Session, sdk: Sdk, target: str, *, static: bool | None = None) -> tuple[Path, set[str]]:
+    request = BuildRequest(target=target, arch=sdk.arch.name, toolchain="ohos", sdk=str(sdk.tree), static=static)
+    artifact = ensure_built(session, request).artifact
+    [product] = artifact.products
+    return artifact.path_of(product), set(product.needed)
+
+
+def emulate(
+    sdk: Sdk, cache: Path, folder: Path, *words: str | Path, devices: int = 1
+) -> subprocess.CompletedProcess[str]:
+    if shutil.which(sdk.arch.qemu) is None:
+        pytest.skip(f"{sdk.arch.qemu} is not installed")
+    variables = [f"LD_LIBRARY_PATH={sdk.libraries}", f"OHFORGE_NNRT_DEVICES={devices}"]
+    settings = [word for variable in variables for word in ("-E", variable)]
+    return subprocess.run(
+        [sdk.arch.qemu, "-L", runtime_tree(sdk.arch.name, cache), *settings, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_mslite_links_to_the_library_of_the_sdks_level(
+    session: Session, sdk: Sdk, shared_cache: Path, tmp_path: Path
+) -> None:
+    program, needed = build(session, sdk, "mslite")
+    assert needed - {"libc.so", "libm.so"} == {LITE_9 if sdk.level == 9 else LITE}
+    model = add_softmax()
+    (tmp_path / "model.ms").write_bytes(model.to_bytes())
+    np.save(tmp_path / "in.npy", np.zeros((1, 4), np.float32))
+    ran = emulate(sdk, shared_cache, tmp_path, program, "--input", "in.npy", "--output", ".", "model.ms")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"api level: {sdk.level}\n" in ran.stdout
+    # It found out at run time that this library is not the real one.
+    assert "REFERENCE RUNTIME" in ran.stdout
+    expected = model.evaluate(np.zeros((1, 4), np.float32))[0]
+    np.testing.assert_allclose(np.load(tmp_path / "0-probabilities.npy"), expected, atol=1e-6)
+    listed = emulate(sdk, shared_cache, tmp_path, program, "--list-devices")
+    assert ("API level 10" in listed.stdout) == (sdk.level == 9)
+
+
+def test_nnrt_has_the_style_and_the_libraries_of_the_sdks_level(
+    session: Session, sdk: Sdk, shared_cache: Path, tmp_path: Path
+) -> None:
+    program, needed = build(session, sdk, "nnrt")
+    assert needed - {"libc.so", "libm.so"} == ({NNRT_9} if sdk.level == 9 else {CORE, NNRT})
+    none = emulate(sdk, shared_cache, tmp_path, program, devices=0)
+    assert (none.returncode, "No available device." in none.stdout) == (69, True)
+    one = emulate(sdk, shared_cache, tmp_path, program)
+    assert one.returncode == 0, one.stdout + one.stderr
+    assert f"style: API {9 if sdk.level == 9 else 11}, api level: {sdk.level}\n" in one.stdout
+    assert "check: 12 values, largest difference 0, limit 1e-05: good" in one.stdout
+
+
+def test_a_static_program_is_refused_because_the_sdk_has_shared_libraries_only(session: Session, sdk: Sdk) -> None:
+    with pytest.raises(BuildError, match=r"shared\s+library\s+only"):
+        build(session, sdk, "mslite", static=True)
+
+
+def test_an_sdk_without_the_library_is_named(session: Session, sdk: Sdk) -> None:
+    library = sdk.libraries / (NNRT_9 if sdk.level == 9 else CORE)
+    aside = library.with_suffix(".aside")
+    library.rename(aside)
+    try:
+        with pytest.raises(BuildError, match=r"Is\s+the\s+SDK\s+complete"):
+            build(session, sdk, "nnrt")
+    finally:
+        aside.rename(library)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from core.deadline import Deadline
-from core.process import OnOutput, Result
+from core.process import OnOutput, RealRunner, Result
 
 Answer = Result | bytes | Exception | Callable[[tuple[str, ...]], Result | bytes]
 
@@ -51,3 +52,19 @@ class FakeRunner:
                 on_stderr(answer.stderr)
             return answer
         raise AssertionError(f"no answer for {words}")
+
+
+class RecordingRunner(RealRunner):
+    """Runs programs for real and remembers what was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str | Path], **options: Any) -> Result:
+        self.calls.append(tuple(map(str, argv)))
+        return super().run(argv, **options)
+
+    def count(self, word: str) -> int:
+        """How many of the calls had `word` among their words."""
+        return sum(word in call for call in self.calls)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from core.deadline import Deadline
-from core.process import OnOutput, RealRunner, Result
 from core.session import PROJECT, Session
+from core.testing import RecordingRunner
 from deploy.emulator.disk import list_emulated, stop_board
 from deploy.launch import LaunchRequest, run_model
 from deploy.run import RunOutcome
@@ -25,30 +24,6 @@ PROMPT = "the cat"
 TOKENS = 16
 
 
-class CountingRunner(RealRunner):
-    """Counts the calls of the hdc stand-in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hdc_calls = 0
-
-    def run(
-        self,
-        argv: Sequence[str | Path],
-        *,
-        deadline: Deadline,
-        cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        on_stdout: OnOutput | None = None,
-        on_stderr: OnOutput | None = None,
-        stdin: bytes | None = None,
-    ) -> Result:
-        self.hdc_calls += "deploy.emulator.cli" in argv
-        return super().run(
-            argv, deadline=deadline, cwd=cwd, env=env, on_stdout=on_stdout, on_stderr=on_stderr, stdin=stdin
-        )
-
-
 @pytest.fixture(autouse=True)
 def lasting_caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OHFORGE_CACHE_DIR", str(shared_cache))
@@ -56,8 +31,8 @@ def lasting_caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def counting(session: Session) -> Iterator[Session]:
-    """A session whose runner counts; the emulated boards are stopped afterwards."""
-    yield dataclasses.replace(session, runner=CountingRunner())
+    """A session whose runner remembers its calls; the emulated boards are stopped afterwards."""
+    yield dataclasses.replace(session, runner=RecordingRunner())
     for emulated in list_emulated(session.settings.data / "boards"):
         stop_board(emulated)
 
@@ -96,9 +71,9 @@ def test_a_model_runs_on_both_arches_with_the_same_text_and_a_valid_record(count
 
     # Everything is on the board and built: what is left is one call to look and one to run.
     runner = counting.runner
-    assert isinstance(runner, CountingRunner)
-    runner.hdc_calls = 0
+    assert isinstance(runner, RecordingRunner)
+    runner.calls.clear()
     again = run(counting, model, "arm64")
     assert record_of(again)["transfer"]["bytes_sent"] == 0  # type: ignore[index]
     assert again.facts["text"] == outcomes["arm64"].facts["text"]
-    assert runner.hdc_calls == 2
+    assert runner.count("deploy.emulator.cli") == 2

@@ -348,7 +348,9 @@ def test_the_program_leads_a_session_of_its_own_without_blocked_or_ignored_signa
     numbers, *signals = ended.out.decode().splitlines()
     pid, _, _, _, _, group, session = numbers.split()[:7]
     assert pid == group == session
-    assert [line.split()[1].strip("0") for line in signals] == ["", ""]
+    # Signals 32 to 34 belong to the C library, which lets nobody reset them; below make, glibc's posix_spawn ignores 32.
+    ours = ~(0b111 << 31)
+    assert [int(line.split()[1], 16) & ours for line in signals] == [0, 0]
 
 
 def test_the_agent_copes_without_standard_descriptors(native_agent: Agent) -> None:

@@ -129,8 +129,9 @@ def test_the_same_inputs_in_two_folders_give_the_same_bytes(
     assert first.artifact.products == second.artifact.products
     content = second.artifact.path_of(second.artifact.products[0]).read_bytes()
     assert content == first.artifact.path_of(first.artifact.products[0]).read_bytes()
-    assert str(tmp_path).encode() not in content
-    if build_type == "Release":  # the debug information of zig's own C library names the place of zig
+    # The debug information of zig's own C library names the place of zig and the folder in which it was first needed.
+    if build_type == "Release":
+        assert str(tmp_path).encode() not in content
         assert str(PROJECT).encode() not in content
 
 

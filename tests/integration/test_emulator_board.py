@@ -331,7 +331,7 @@ def test_a_program_that_takes_too_much_memory_is_killed(own: Hdc, kind: str, mon
 
 def test_memory_in_use_is_told(own: Hdc) -> None:
     before = available_kib(own)
-    with own.start("shell", "(head -c 200000000 /dev/zero; sleep 600) | sort >/dev/null"):
+    with own.start("shell", "(head -c 200000000 /dev/zero; sleep 600) | sort >/dev/null") as process:
         try:
             until = time.monotonic() + 30
             while before - available_kib(own) < 150_000:
@@ -339,6 +339,7 @@ def test_memory_in_use_is_told(own: Hdc) -> None:
                 time.sleep(0.3)
         finally:
             own.shell("pkill sleep; pkill sort")
+            process.kill()
 
 
 def available_kib(hdc: Hdc) -> int:

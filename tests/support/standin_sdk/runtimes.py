@@ -145,7 +145,7 @@ def _libcxxabi(native: Path, target: Target, sources: Path) -> Library:
 
 def _libunwind(sources: Path) -> Library:
     root = sources / "libunwind"
-    own = ("-D_LIBUNWIND_IS_NATIVE_ONLY", "-fno-exceptions", f"-I{root / 'include'}")
+    own = ("-D_LIBUNWIND_IS_NATIVE_ONLY", "-fno-exceptions", "-fno-rtti", f"-I{root / 'include'}")
     return "unwind", [root / "src" / name for name in UNWIND], (HIDDEN, *own)
 
 

@@ -51,7 +51,7 @@ def conv2d(draw: Draw) -> Case:
     model, x, value = _start(draw, dims)
     weight = model.add_constant(numbers(draw, (per_out * group, *kernel, per_in), -0.5, 0.5))
     bias = model.add_constant(numbers(draw, (per_out * group,))) if draw(st.booleans()) else None
-    act = draw(st.sampled_from(["none", "relu", "relu6", "hswish", "sigmoid"]))
+    act = draw(FUSED)
     result = ops.conv2d(
         model, x, weight, bias, stride=stride, dilation=dilation, pads=pads, mode=mode, group=group, act=act
     )
@@ -60,18 +60,31 @@ def conv2d(draw: Draw) -> Case:
 
 
 def conv2d_transpose(draw: Draw) -> Case:
-    ins, outs = size(draw, 4), size(draw, 4)
+    """One group, or one for each channel: MindSpore Lite takes no others, and no dilation with the latter."""
+    depthwise = draw(st.booleans())
+    ins = size(draw, 4)
+    outs = 1 if depthwise else size(draw, 4)
     model, x, value = _start(draw, _image(draw, ins))
     kernel, stride, dilation = [(size(draw, top), size(draw, top)) for top in (3, 3, 2)]
+    if depthwise or ins == outs == 1:
+        dilation = (1, 1)
     weight = model.add_constant(numbers(draw, (ins, *kernel, outs), -0.5, 0.5))
-    bias = model.add_constant(numbers(draw, (outs,))) if draw(st.booleans()) else None
-    room = [min((side - 1) * gap, 1) // 1 for side, gap in zip(kernel, dilation, strict=True)]
-    pads = (0, room[0] and size(draw, 1, 0), 0, room[1] and size(draw, 1, 0))
-    model.mark_output(
-        ops.conv2d_transpose(
-            model, x, weight, bias, stride=stride, dilation=dilation, pads=pads, output_pads=(1, 0), act=draw(FUSED)
-        )
+    group = ins if depthwise else 1
+    bias = model.add_constant(numbers(draw, (ins if depthwise else outs,))) if draw(st.booleans()) else None
+    pads = tuple(0 if side == 1 else size(draw, 1, 0) for side in (1, kernel[0], 1, kernel[1]))
+    result = ops.conv2d_transpose(
+        model,
+        x,
+        weight,
+        bias,
+        stride=stride,
+        dilation=dilation,
+        pads=pads,
+        output_pads=(1, 0),
+        group=group,
+        act=draw(FUSED),
     )
+    model.mark_output(result)
     return model, [value]
 
 
@@ -228,11 +241,23 @@ def _pad(model: ModelWriter, x: int, draw: Draw) -> int:
 
 
 def _reduce(model: ModelWriter, x: int, draw: Draw) -> int:
-    axes = draw(st.sets(st.integers(0, len(_dims(model, x)) - 1), min_size=1))
+    axes = sorted(draw(st.sets(st.integers(0, len(_dims(model, x)) - 1), min_size=1)))
+    to_end = draw(st.booleans())
     kind = draw(st.sampled_from(["mean", "max", "min", "prod", "sum", "sum_square", "abs_sum", "l2"]))
     return ops.reduce(
-        model, x, sorted(axes), kind, keep=draw(st.booleans()), coefficient=draw(st.sampled_from([1.0, 0.5]))
+        model,
+        x,
+        axes[:1] if to_end else axes,
+        kind,
+        keep=draw(st.booleans()),
+        to_end=to_end,
+        coefficient=draw(st.sampled_from([1.0, 0.5])),
     )
+
+
+def _softmax_axis(model: ModelWriter, x: int, draw: Draw) -> int:
+    """MindSpore Lite takes -1 as the only negative one."""
+    return int(draw(st.integers(-1, len(_dims(model, x)) - 1)))
 
 
 def _squeeze(model: ModelWriter, x: int, draw: Draw) -> int:
@@ -290,7 +315,7 @@ def _strided_slice(model: ModelWriter, x: int, draw: Draw) -> int:
     dims = _dims(model, x)
     begin = [size(draw, side - 1, 0) for side in dims]
     step = [draw(st.sampled_from([1, 2, -1])) for _ in dims]
-    end = [b + 1 + size(draw, 3, 0) if s > 0 else -side - 1 for b, s, side in zip(begin, step, dims, strict=True)]
+    end = [size(draw, side, b + 1) if s > 0 else -side - 1 for b, s, side in zip(begin, step, dims, strict=True)]
     shrink = draw(st.integers(0, 2 ** len(dims) - 1))
     return ops.strided_slice(model, x, begin, end, step, shrink=shrink)
 
@@ -329,31 +354,30 @@ CASES: dict[int, Callable[[Draw], Case]] = {
     35: conv2d,
     36: conv2d_transpose,
     52: eltwise,
-    61: simple(lambda model, x, draw: ops.flatten(model, x, size(draw, len(_dims(model, x)), 0))),
+    61: simple(lambda model, x, draw: ops.flatten(model, x, size(draw, len(_dims(model, x)) - 1, 0))),
     67: full_connection,
     68: simple(_batch_norm),
     69: simple(_gather),
     75: simple(_layer_norm),
-    76: simple(lambda model, x, draw: ops.leaky_relu(model, x, 0.2)),
     89: matmul,
     92: pool("max"),
     107: simple(_pad),
     110: simple(_power),
-    112: simple(lambda model, x, draw: ops.prelu(model, x, _channel_values(model, x, draw))),
+    112: simple(lambda model, x, draw: ops.prelu(model, x, _channel_values(model, x, draw)), least=4),
     118: simple(_reduce),
     119: simple(_reshape, least=2),
     120: resize,
     127: simple(_scale),
     130: simple(_shape),
     135: simple(_cut),
-    138: simple(lambda model, x, draw: ops.softmax(model, x, _axis(model, x, draw))),
+    138: simple(lambda model, x, draw: ops.softmax(model, x, _softmax_axis(model, x, draw))),
     145: simple(_split),
     147: simple(_squeeze),
     149: squared_difference,
     151: simple(_strided_slice),
     162: simple(_transpose),
     165: simple(_unsqueeze),
-    189: simple(lambda model, x, draw: ops.log_softmax(model, x, _axis(model, x, draw))),
+    189: simple(lambda model, x, draw: ops.log_softmax(model, x, _softmax_axis(model, x, draw))),
     **{number: binary(kind) for kind, number in ops.BINARY.items()},
     **{number: unary(kind) for kind, (number, _) in ops.UNARY.items()},
 }

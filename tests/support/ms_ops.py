@@ -128,6 +128,7 @@ def conv2d_transpose(
     dilation: Sequence[int] = (1, 1),
     pads: Sequence[int] = (0, 0, 0, 0),
     output_pads: Sequence[int] = (0, 0),
+    group: int = 1,
     act: str = "none",
 ) -> int:
     _, kernel_h, kernel_w, _ = model.constants[weight].shape
@@ -137,18 +138,20 @@ def conv2d_transpose(
         3: i64s(dilation),
         4: i8(known.EXPLICIT),
         6: i64s(pads),
-        8: i64(1),
+        8: i64(group),
         11: i8(ACTIVATIONS[act]),
         12: i64s(output_pads),
     }
-    return model.add_node(
-        36,
-        [x, weight] if bias is None else [x, weight, bias],
-        attributes,
-        compute=lambda x, w, b=None: known.conv2d_transpose(
-            x, w, b, stride=stride, dilation=dilation, pads=pads, output_pads=output_pads, act=act
-        ),
-    )[0]
+
+    def compute(x: Array, w: Array, b: Array | None = None) -> Array:
+        parts = [
+            known.conv2d_transpose(each_x, each_w, stride=stride, dilation=dilation, pads=pads, output_pads=output_pads)
+            for each_x, each_w in zip(np.split(x, group, -1), np.split(w, group, 0), strict=True)
+        ]
+        return known.activation(np.concatenate(parts, -1) + (0 if b is None else b), act)
+
+    inputs = [x, weight] if bias is None else [x, weight, bias]
+    return model.add_node(36, inputs, attributes, compute=compute)[0]
 
 
 def pool2d(
@@ -165,9 +168,9 @@ def pool2d(
     act: str = "none",
     name: str = "",
 ) -> int:
-    attributes = {3: i8(mode), 4: i8(ceil), 5: i32(1), 6: boolean(whole), 7: i8(ACTIVATIONS[act])}
+    attributes = {1: i64s(stride), 3: i8(mode), 4: i8(ceil), 5: i32(1), 6: boolean(whole), 7: i8(ACTIVATIONS[act])}
     if not whole:
-        attributes |= {0: i64s(kernel), 1: i64s(stride)}
+        attributes |= {0: i64s(kernel)}
         if pads is not None:
             attributes[2] = i64s(pads)
     return model.add_node(
@@ -277,12 +280,26 @@ def pad(model: ModelWriter, x: int, widths: Sequence[Sequence[int]], *, value: f
     )[0]
 
 
-def reduce(model: ModelWriter, x: int, axes: Sequence[int], kind: str, *, keep: bool, coefficient: float = 1.0) -> int:
+def reduce(
+    model: ModelWriter,
+    x: int,
+    axes: Sequence[int],
+    kind: str,
+    *,
+    keep: bool,
+    to_end: bool = False,
+    coefficient: float = 1.0,
+) -> int:
+    """With `to_end` all axes from the one given on are reduced and none kept; only then the coefficient counts."""
+    rank = len(model.tensors[x].dims)
+    reduced = list(range(axes[0], rank)) if to_end else axes
     return model.add_node(
         118,
         [x, model.add_constant(np.asarray(axes, np.int32))],
-        {0: boolean(keep), 1: i8(known.REDUCE[kind]), 3: f32(coefficient)},
-        compute=lambda x, _: known.reduce(x, axes, kind, keep=keep, coefficient=coefficient),
+        {0: boolean(keep), 1: i8(known.REDUCE[kind]), 2: boolean(to_end), 3: f32(coefficient)},
+        compute=lambda x, _: known.reduce(
+            x, reduced, kind, keep=keep and not to_end, coefficient=coefficient if to_end else 1.0
+        ),
     )[0]
 
 
@@ -325,10 +342,6 @@ def layer_norm(model: ModelWriter, x: int, gamma: int, beta: int, axis: int, eps
 
     attributes = {0: i64(axis), 1: f32(epsilon), 2: boolean(True), 3: i64(axis)}
     return model.add_node(75, [x, gamma, beta], attributes, compute=compute)[0]
-
-
-def leaky_relu(model: ModelWriter, x: int, slope: float) -> int:
-    return model.add_node(76, [x], {0: f32(slope)}, compute=lambda x: known.activation(x, "leaky", slope))[0]
 
 
 def prelu(model: ModelWriter, x: int, slope: int) -> int:

@@ -19,7 +19,7 @@ from tests.support.ms_writer import ModelWriter
 def model(tmp_path: Path, *shapes: list[int]) -> MsInfo:
     writer = ModelWriter()
     inputs = [writer.add_input(f"in{number}", shape) for number, shape in enumerate(shapes)]
-    writer.mark_output(*(ops.leaky_relu(writer, x, 0.1) for x in inputs))
+    writer.mark_output(*(ops.unary(writer, x, "abs") for x in inputs))
     path = tmp_path / "model.ms"
     path.write_bytes(writer.to_bytes())
     return read_ms(path)

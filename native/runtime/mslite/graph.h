@@ -108,8 +108,9 @@ Problem require_float(const Node *node);
 /* A known int32 or int64 tensor as numbers; fails when there are more than `limit`. */
 Problem read_integers(const Tensor *tensor, int64_t *values, size_t limit, size_t *count);
 Problem read_axis(int64_t axis, size_t rank, size_t *out); /* Negative ones count from the end. */
+Problem read_axis_from_start(int64_t axis, size_t rank, size_t *out);
 Problem read_pair(FbTable attributes, unsigned slot, int64_t pair[2], int64_t least);
-Problem read_activation(Node *node, int number);
+Problem read_fused_activation(Node *node, int number);
 void sizes_of(const Tensor *tensor, size_t *sizes);
 /* Splits the dimensions at `axis`: the product before it, its size, the product after it. */
 void split_at(const Tensor *tensor, size_t axis, size_t *outer, size_t *middle, size_t *inner);

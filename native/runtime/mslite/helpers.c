@@ -45,6 +45,11 @@ Problem read_integers(const Tensor *tensor, int64_t *values, size_t limit, size_
     return NULL;
 }
 
+Problem read_axis_from_start(int64_t axis, size_t rank, size_t *out) {
+    if (axis < 0) return "MindSpore Lite does not take a negative axis here";
+    return read_axis(axis, rank, out);
+}
+
 Problem read_axis(int64_t axis, size_t rank, size_t *out) {
     if (axis < 0) axis += (int64_t)rank;
     if (axis < 0 || axis >= (int64_t)rank) return "the axis does not exist";
@@ -62,8 +67,10 @@ Problem read_pair(FbTable attributes, unsigned slot, int64_t pair[2], int64_t le
     return NULL;
 }
 
-Problem read_activation(Node *node, int number) {
-    if (!activation_known(number)) return "the reference runtime lacks this activation";
+/* MindSpore Lite refuses other activations with most operators, and forgets them without a word with the rest. */
+Problem read_fused_activation(Node *node, int number) {
+    if (number != ACTIVATE_NONE && number != ACTIVATE_RELU && number != ACTIVATE_RELU6)
+        return "only relu and relu6 can be fused into this operator";
     node->attributes.activation.kind = (ActivationKind)number;
     return NULL;
 }

@@ -22,7 +22,7 @@ static Problem decode_conv(Node *node, FbTable t) {
     a->pad_mode = fb_i8(t, 4, PAD_EXPLICIT);
     a->group = fb_i64(t, 7, 0);
     if (a->group < 1) return "the number of groups is missing";
-    return read_activation(node, fb_i8(t, 10, 0));
+    return read_fused_activation(node, fb_i8(t, 10, 0));
 }
 
 static Problem decode_conv_transpose(Node *node, FbTable t) {
@@ -35,7 +35,7 @@ static Problem decode_conv_transpose(Node *node, FbTable t) {
     if (fb_i8(t, 4, PAD_EXPLICIT) == PAD_SAME) return "the reference runtime takes explicit padding only";
     a->group = fb_i64(t, 8, 1);
     if (a->group < 1) return "the number of groups is wrong";
-    return read_activation(node, fb_i8(t, 11, 0));
+    return read_fused_activation(node, fb_i8(t, 11, 0));
 }
 
 /* Cells before and after, and from them the number of results along one dimension. */
@@ -132,6 +132,10 @@ static Problem conv_transpose_shape(const Node *node, ConvShape *s) {
     if (problem) return problem;
     if (w->shape[0] != x->shape[3] || w->shape[0] % a->group != 0)
         return "weights, groups and input channels do not fit together";
+    bool depthwise = a->group == x->shape[3] && w->shape[3] == 1;
+    if (a->group > 1 && !depthwise) return "MindSpore Lite takes one group, or one for each channel";
+    if (depthwise && (a->dilation[0] != 1 || a->dilation[1] != 1))
+        return "MindSpore Lite takes no dilation with one group for each channel";
     int64_t size[2];
     for (int i = 0; i < 2; i++) {
         int64_t full = (x->shape[1 + i] - 1) * a->stride[i] + (w->shape[1 + i] - 1) * a->dilation[i] + 1;
@@ -178,10 +182,12 @@ static Problem decode_pool(Node *node, FbTable t) {
         if (!problem) problem = read_pair(t, 1, a->stride, 1);
         if (!problem) problem = read_pads(t, 2, a->pads);
         if (problem) return problem;
+    } else if (!node->op->kind && read_pair(t, 1, a->stride, 1)) {
+        return "MindSpore Lite wants a stride here even for the whole input";
     }
     a->pad_mode = fb_i8(t, 3, PAD_EXPLICIT);
     a->ceil = fb_i8(t, 4, 0) == 1;
-    return read_activation(node, fb_i8(t, 7, 0));
+    return read_fused_activation(node, fb_i8(t, 7, 0));
 }
 
 static Problem pool_shape(const Node *node, PoolShape *s) {
@@ -229,7 +235,7 @@ typedef struct MatrixShape {
 static Problem decode_matmul(Node *node, FbTable t) {
     node->attributes.transpose_a = fb_bool(t, 0, false);
     node->attributes.transpose_b = fb_bool(t, 1, false);
-    return read_activation(node, fb_i8(t, 2, 0));
+    return read_fused_activation(node, fb_i8(t, 2, 0));
 }
 
 static Problem matmul_shape(const Node *node, MatrixShape *s) {
@@ -331,7 +337,7 @@ static Problem decode_full_connection(Node *node, FbTable t) {
     node->attributes.flag = fb_bool(t, 1, false);
     node->attributes.axis = fb_i64(t, 2, 0);
     node->attributes.transpose_b = true;
-    return read_activation(node, fb_i8(t, 3, 0));
+    return read_fused_activation(node, fb_i8(t, 3, 0));
 }
 
 static Problem full_connection_shape(const Node *node, MatrixShape *s, int64_t *shape, size_t *rank) {

@@ -17,11 +17,9 @@ static size_t count_of(const Tensor *tensor) { return (size_t)tensor_count(tenso
 static Problem decode_activation(Node *node, FbTable t) {
     node->attributes.activation.alpha = fb_f32(t, 1, 0.0f);
     node->attributes.activation.approximate = fb_bool(t, 4, false);
-    return read_activation(node, fb_i8(t, 0, 0));
-}
-
-static Problem decode_leaky_relu(Node *node, FbTable t) {
-    node->attributes.activation = (Activation){.kind = ACTIVATE_LEAKY_RELU, .alpha = fb_f32(t, 0, 0.0f)};
+    int number = fb_i8(t, 0, 0);
+    if (!activation_known(number)) return "the reference runtime lacks this activation";
+    node->attributes.activation.kind = (ActivationKind)number;
     return NULL;
 }
 
@@ -39,7 +37,7 @@ static Problem decode_prelu(Node *node, FbTable t) {
 static Problem infer_prelu(Node *node) {
     const Tensor *x = node->inputs[0];
     int64_t slopes = tensor_count(node->inputs[1]);
-    if (x->rank == 0 || slopes < 1) return "input or slopes are empty";
+    if (x->rank != 4 || slopes < 1) return "MindSpore Lite takes this for four dimensions only";
     node->attributes.keep = node->attributes.flag || slopes == 1; /* One slope for all. */
     if (!node->attributes.keep && slopes != x->shape[x->rank - 1]) return "there is not one slope for each channel";
     return infer_same_float(node);
@@ -71,7 +69,7 @@ static Problem run_clip(Node *node, Workers *workers) {
 
 /* --- two operands --- */
 
-static Problem decode_binary(Node *node, FbTable t) { return read_activation(node, fb_i8(t, 0, 0)); }
+static Problem decode_binary(Node *node, FbTable t) { return read_fused_activation(node, fb_i8(t, 0, 0)); }
 
 static Problem decode_power(Node *node, FbTable t) {
     node->attributes.x = fb_f32(t, 0, 1.0f);
@@ -180,7 +178,7 @@ static Problem run_bias_add(Node *node, Workers *workers) {
 
 static Problem decode_scale(Node *node, FbTable t) {
     node->attributes.axis = fb_i64(t, 0, 0);
-    return read_activation(node, fb_i8(t, 1, 0));
+    return read_fused_activation(node, fb_i8(t, 1, 0));
 }
 
 /* The factor may span several dimensions from the axis on. */
@@ -327,7 +325,6 @@ const Operator elementwise_operators[] = {
     {55, "ExpFusion", 1, 1, 1, decode_exp, infer_same_float, run_exp, 0},
     {63, "Floor", 1, 1, 1, NULL, infer_same_float, run_unary, UNARY_FLOOR},
     {68, "FusedBatchNorm", 5, 5, 1, decode_batch_norm, infer_batch_norm, run_batch_norm, 0},
-    {76, "LeakyRelu", 1, 1, 1, decode_leaky_relu, infer_same_float, run_activation, 0},
     {79, "Log", 1, 1, 1, NULL, infer_same_float, run_unary, UNARY_LOG},
     {90, "Maximum", 2, 2, 1, NULL, infer_binary, run_binary, BINARY_MAX},
     {96, "Minimum", 2, 2, 1, NULL, infer_binary, run_binary, BINARY_MIN},

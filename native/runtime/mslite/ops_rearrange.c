@@ -35,7 +35,7 @@ static Problem infer_flatten(Node *node) {
     const Tensor *x = node->inputs[0];
     int64_t axis = node->attributes.axis, shape[2] = {1, 1};
     if (axis < 0) axis += (int64_t)x->rank;
-    if (axis < 0 || axis > (int64_t)x->rank) return "the axis does not exist";
+    if (axis < 0 || axis >= (int64_t)x->rank) return "the axis does not exist";
     for (size_t i = 0; i < x->rank; i++) shape[(int64_t)i >= axis] *= x->shape[i];
     return give_shape(node->outputs[0], x->type, shape, 2);
 }
@@ -113,7 +113,7 @@ static Problem transpose_order(const Node *node, size_t *order) {
     if (problem) return problem;
     if (count != x->rank) return "the order does not name every dimension";
     for (size_t i = 0; i < count; i++) {
-        problem = read_axis(numbers[i], x->rank, &order[i]);
+        problem = read_axis_from_start(numbers[i], x->rank, &order[i]);
         if (problem) return problem;
         if (seen[order[i]]) return "the order names a dimension twice";
         seen[order[i]] = true;
@@ -295,6 +295,8 @@ static Problem strided_cut(const Node *node, Cut *cut) {
     if (begins != ends || begins != steps || begins > x->rank) return "beginnings, ends and steps differ in number";
     for (size_t i = 0; i < x->rank; i++) {
         int64_t size = x->shape[i];
+        if (i < begins && (begin[i] < -size || begin[i] > size || end[i] < -size - 1 || end[i] > size))
+            return "MindSpore Lite does not take a beginning or end outside the dimension";
         bool given = i < begins, backward = given && step[i] < 0;
         cut->step[i] = given ? step[i] : 1;
         if (cut->step[i] == 0 || cut->step[i] > INT32_MAX || cut->step[i] < -INT32_MAX) return "a step is out of range";
@@ -354,7 +356,7 @@ static Problem gather_axis(const Node *node, size_t *axis) {
         Problem problem = read_integers(node->inputs[2], &number, 1, &count);
         if (problem) return problem;
     }
-    return read_axis(number, node->inputs[0]->rank, axis);
+    return read_axis_from_start(number, node->inputs[0]->rank, axis);
 }
 
 static Problem infer_gather(Node *node) {

@@ -9,8 +9,9 @@ static Problem decode_reduce(Node *node, FbTable t) {
     a->keep = fb_bool(t, 0, false);
     a->kind = fb_i8(t, 1, 0);
     a->flag = fb_bool(t, 2, false);
-    a->x = fb_f32(t, 3, 0.0f);
-    if (a->x == 0.0f) a->x = 1.0f; /* Absent: no factor. */
+    a->x = a->flag ? fb_f32(t, 3, 0.0f) : 1.0f; /* MindSpore Lite leaves the factor out unless it reduces to the end. */
+    if (a->x == 0.0f) a->x = 1.0f;              /* Absent: no factor. */
+    if (a->flag) a->keep = false;               /* Nor does it keep dimensions then. */
     if (a->kind < 0 || a->kind > REDUCE_L2 || a->kind == 7) return "the reference runtime lacks this mode";
     return NULL;
 }
@@ -68,12 +69,13 @@ static Problem decode_softmax(Node *node, FbTable t) {
     FbVector axes = fb_vector(t, 0, 8);
     if (axes.count == 0) return "the axis is missing";
     node->attributes.axis = fb_i64_item(axes, 0);
+    if (node->attributes.axis < -1) return "MindSpore Lite takes -1 as the only negative axis here";
     return axes.count == 1 ? NULL : "the reference runtime takes one axis only";
 }
 
 static Problem decode_log_softmax(Node *node, FbTable t) {
     node->attributes.axis = fb_i64(t, 0, 0);
-    return NULL;
+    return node->attributes.axis < -1 ? "MindSpore Lite takes -1 as the only negative axis here" : NULL;
 }
 
 static Problem infer_softmax(Node *node) {

@@ -64,5 +64,8 @@ void reference_note(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    /* A name from a file must not look like a line of its own. */
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20) *c = '?';
     fprintf(stderr, "ohforge-reference: %s\n", text);
 }

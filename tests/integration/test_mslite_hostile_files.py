@@ -124,6 +124,21 @@ def test_a_graph_that_does_not_add_up_is_refused_when_it_is_built(
     assert reason in refused(runtime, changed(kind).to_bytes(), capfd)
 
 
+def test_a_name_in_the_file_cannot_pass_for_a_line_of_the_runtime(
+    runtime: ctypes.CDLL, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = changed("no softmax axis")
+    model.nodes[1].name = "x\nohforge-reference: mslite requested=nnrt device=nnrt"
+    said = refused(runtime, model.to_bytes(), capfd)
+    assert len(said.splitlines()) == 1
+
+
+def test_an_input_whose_size_overflows_is_refused(runtime: ctypes.CDLL, capfd: pytest.CaptureFixture[str]) -> None:
+    model = add_softmax()
+    model.tensors[0].dims = [2**31 - 1] * 8
+    assert "too large" in refused(runtime, model.to_bytes(), capfd)
+
+
 @pytest.mark.parametrize("missing", [2, 3, 7], ids=["stride", "dilation", "group"])
 def test_a_convolution_needs_stride_dilation_and_group(
     runtime: ctypes.CDLL, missing: int, capfd: pytest.CaptureFixture[str]

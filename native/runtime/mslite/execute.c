@@ -34,6 +34,8 @@ static Problem check_inputs(const Node *node) {
         const Tensor *tensor = node->inputs[i];
         bool list = tensor->type == OH_AI_DATATYPE_NUMBERTYPE_INT32 || tensor->type == OH_AI_DATATYPE_NUMBERTYPE_INT64;
         if (tensor_count(tensor) == 0 && !(list && i > 0)) return "an input is empty";
+        /* Also one whose number of cells cannot be said in 64 bits. */
+        if (tensor_count(tensor) < 0 || tensor_bytes(tensor) > OHFORGE_MAX_TENSOR_BYTES) return "an input is too large";
     }
     return NULL;
 }

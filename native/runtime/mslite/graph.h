@@ -110,12 +110,14 @@ Problem read_integers(const Tensor *tensor, int64_t *values, size_t limit, size_
 Problem read_axis(int64_t axis, size_t rank, size_t *out); /* Negative ones count from the end. */
 Problem read_axis_from_start(int64_t axis, size_t rank, size_t *out);
 Problem read_pair(FbTable attributes, unsigned slot, int64_t pair[2], int64_t least);
+Problem decode_axes(Node *node, FbTable attributes); /* A list of axes in slot 0. */
 Problem read_fused_activation(Node *node, int number);
 void sizes_of(const Tensor *tensor, size_t *sizes);
 /* Splits the dimensions at `axis`: the product before it, its size, the product after it. */
 void split_at(const Tensor *tensor, size_t axis, size_t *outer, size_t *middle, size_t *inner);
 static inline size_t dimension(const Tensor *tensor, size_t axis) { return (size_t)tensor->shape[axis]; }
 
-extern const Operator convolution_operators[], elementwise_operators[], rearranging_operators[], reducing_operators[];
+extern const Operator convolution_operators[], cutting_operators[], elementwise_operators[], rearranging_operators[],
+    reducing_operators[];
 
 #endif

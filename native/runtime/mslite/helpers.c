@@ -87,3 +87,11 @@ void split_at(const Tensor *tensor, size_t axis, size_t *outer, size_t *middle, 
         if (i > axis) *inner *= dimension(tensor, i);
     }
 }
+
+Problem decode_axes(Node *node, FbTable t) {
+    FbVector list = fb_vector(t, 0, 8);
+    if (list.count > MAX_RANK) return "there are too many axes";
+    node->attributes.axis_count = list.count;
+    for (size_t i = 0; i < list.count; i++) node->attributes.axes[i] = fb_i64_item(list, i);
+    return NULL;
+}

@@ -31,8 +31,8 @@ __attribute__((format(printf, 2, 3))) static bool refuse(Loader *loader, const c
 }
 
 const Operator *find_operator(int number) {
-    static const Operator *const tables[] = {convolution_operators, elementwise_operators, rearranging_operators,
-                                             reducing_operators};
+    static const Operator *const tables[] = {convolution_operators, cutting_operators, elementwise_operators,
+                                             rearranging_operators, reducing_operators};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         for (const Operator *op = tables[i]; op->name; op++)
             if (op->number == number) return op;

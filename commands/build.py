@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from commands.command import Answer, command
+from commands.command import TOOLCHAIN_HELP, Answer, command
 
 if TYPE_CHECKING:
     from core.session import Session
@@ -14,12 +14,7 @@ if TYPE_CHECKING:
     default=True,
     help={
         "target": "Recipe to build: `invoke build.list` shows them.",
-        "arch": "arm32, arm64 or x86_64.",
-        "toolchain": "Host toolchain: ohos or zig. Default: the setting, else ohos when an SDK is there, else zig.",
-        "sdk": "Folder of an ohos-sdk, in any of its usual layouts.",
-        "cpu": "CPU tuning such as cortex-a55; default generic, which runs on every CPU of the arch.",
-        "static": "Link statically: the program then needs no library on the board.",
-        "stl": "C++ library of the SDK: c++_static, c++_shared or none.",
+        **TOOLCHAIN_HELP,
         "jobs": "Compile jobs at once; default: all cores.",
     },
 )

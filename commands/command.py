@@ -32,6 +32,16 @@ class Answer:
     exit_status: int = 0
 
 
+TOOLCHAIN_HELP = {
+    "arch": "arm32, arm64 or x86_64.",
+    "toolchain": "Host toolchain: ohos or zig. Default: the setting, else ohos when an SDK is there, else zig.",
+    "sdk": "Folder of an ohos-sdk in any of its usual layouts, or version of an installed one.",
+    "cpu": "CPU tuning such as cortex-a55; default generic, which runs on every CPU of the arch.",
+    "static": "Link statically: the program then needs no library on the board.",
+    "stl": "C++ library of the SDK: c++_static, c++_shared or none.",
+}
+"""Help for the flags of every task that chooses a toolchain."""
+
 COMMON_HELP = {
     "json": "Print one JSON object on stdout and nothing else there.",
     "verbose": "Echo every command that is run; show tracebacks of defects.",

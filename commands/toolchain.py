@@ -5,22 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commands.command import Answer, command
+from commands.command import TOOLCHAIN_HELP, Answer, command
 
 if TYPE_CHECKING:
     from core.session import Session
 
-COMMON = {
-    "arch": "arm32, arm64 or x86_64.",
-    "toolchain": "Host toolchain: ohos or zig.",
-    "sdk": "Folder of an ohos-sdk, or version of an installed one.",
-    "cpu": "CPU tuning such as cortex-a55; default generic.",
-    "static": "Link statically.",
-    "stl": "C++ library of the SDK: c++_static, c++_shared or none.",
-}
 
-
-@command(help=COMMON)
+@command(help=TOOLCHAIN_HELP)
 def render(
     session: Session,
     arch: str = "arm64",
@@ -43,7 +34,7 @@ def render(
 
 @command(
     help={
-        **COMMON,
+        **TOOLCHAIN_HELP,
         "shell": "sh, fish, powershell or json; or meson (cross file) or cargo (configuration).",
         "bare": "Set CC, CXX and the like too: every build of that shell is then a cross build.",
     }
@@ -78,7 +69,7 @@ def env(
     optional_positional="folder",
     repeatable=("arch",),
     help={
-        **COMMON,
+        **TOOLCHAIN_HELP,
         "folder": "The project's folder; default: this one.",
         "arch": "arm32, arm64 or x86_64; may be given again. Default: arm64 and arm32.",
     },

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 STAMP = "configured"
 STATUS = re.compile(r"^\[(\d+)/(\d+)\] (?:(?:Building|Linking) \S+ (?:\S+ )*?)?(?:\S*/)?(\S+)$")
-FIRST_ERROR = re.compile(
-    r"(?:\bfatal )?\berror: |^CMake Error|^ninja: error|\bundefined (?:symbol|reference)\b|^Killed\b"
-)
-ERROR_LINES = 8
 
 
 class CMake:

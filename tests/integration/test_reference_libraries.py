@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from core.files import sha256_folder
+from core.files import sha256_folder, sha256_json
 from tests.support.nnrt_runtime import host_compilers, program_sources
 from tests.support.reference_runtime import RUNTIME, compile_with
 
@@ -40,7 +40,9 @@ def built(request: pytest.FixtureRequest, shared_cache: Path) -> tuple[int, Path
 
 
 def build_libraries(cache: Path, level: int) -> Path:
-    folder = cache / f"reference-{level}-{sha256_folder(RUNTIME)[:16]}"
+    # CMake's tree belongs to one source folder, and the cache to every clone on this machine.
+    key = sha256_json([str(RUNTIME), sha256_folder(RUNTIME)])
+    folder = cache / f"reference-{level}-{key[:16]}"
     cc, cxx = host_compilers()
     environment = {**os.environ, "PATH": TOOLS, "CC": " ".join(cc), "CXX": " ".join(cxx)}
     configure = ["cmake", "-S", RUNTIME, "-B", folder, "-G", "Ninja", "-DOHFORGE_REFERENCE_SHARED=ON"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,7 +73,10 @@ def prepare_zig(session: Session, request: ToolchainRequest) -> HostToolchain:
         raise UsageError(f"The toolchain zig has only --stl c++_static, not {request.stl!r}.")
     zig = find_zig()
     tuning = find_tuning(request.cpu, request.arch)
-    place = _Place(cache=str(session.settings.cache / "zig"), zig=str(zig.program))
+    cache = session.settings.cache / "zig"
+    shared = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or cache) / f"lib-{zig.version}"
+    share_headers(zig, shared)
+    place = _Place(cache=str(cache), zig=str(zig.program), lib=str(shared))
     files = _render_files(zig, tuning, request, place)
     name = f"zig-{request.arch.name}-{tuning.name}"
     folder = place_rendered(session.settings.cache / "toolchains", name, files, frozenset(PROGRAMS))
@@ -97,13 +101,28 @@ def prepare_zig(session: Session, request: ToolchainRequest) -> HostToolchain:
     )
 
 
+def share_headers(zig: Zig, link: Path) -> None:
+    """Points `link` to the headers and sources of zig's runtimes, unless it leads to those of another clone.
+
+    Two packages of one version hold the same files, and zig's cache knows them by their path.
+    """
+    if link.is_dir():
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    temporary = link.with_name(f".{link.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(zig.program.parent / "lib", target_is_directory=True)
+    temporary.replace(link)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Place:
     cache: str
     zig: str
+    lib: str
 
 
-NOWHERE = _Place(cache="<cache>", zig="<zig>")
+NOWHERE = _Place(cache="<cache>", zig="<zig>", lib="<lib>")
 """Stands for the paths in what the id is made of, so that two folders give the same one."""
 
 
@@ -131,6 +150,7 @@ def _render_program(name: str, zig: Zig, tuning: Tuning, place: _Place) -> str:
         baseline=find_tuning(GENERIC, tuning.arch).zig,
         clang_flags=tuning.clang,
         zig=place.zig,
+        lib=place.lib,
         cache=place.cache,
     )
 

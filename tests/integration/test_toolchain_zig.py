@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from tests.support.cmake_project import (
     run_emulated,
     write_project,
 )
+from toolchains import zig
 from toolchains.arch import ARCHES, ARM32, ARM64, Arch
 from toolchains.toolchain import check_compiler, choose_toolchain
 
@@ -79,6 +82,30 @@ def test_neither_configuring_nor_tuning_builds_another_set_of_runtimes(
     toolchain = choose_toolchain(session, arch=ARM64, name="zig", cpu=cpu)
     build_project(toolchain, write_project(tmp_path / "source"), tmp_path / "build", *options)
     assert count_entries(shared_runtimes) - before < RUNTIME_FILES
+
+
+def test_a_zig_installed_elsewhere_shares_the_runtimes(
+    session: Session, tmp_path: Path, shared_runtimes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = zig.find_zig()
+    check_compiler(session, choose_toolchain(session, arch=ARM64, name="zig"))
+    before = count_entries(shared_runtimes)
+    package = tmp_path / "another clone" / "ziglang"
+    package.mkdir(parents=True)
+    shutil.copy2(here.program, package / "zig")
+    shutil.copytree(here.program.parent / "lib", package / "lib", copy_function=link_or_copy)
+    monkeypatch.setattr(zig, "find_zig", lambda: dataclasses.replace(here, program=package / "zig"))
+    toolchain = choose_toolchain(session, arch=ARM64, name="zig")
+    assert str(package) in toolchain.cc.read_text()
+    check_compiler(session, toolchain)
+    assert count_entries(shared_runtimes) - before < RUNTIME_FILES
+
+
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def count_entries(cache: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -193,6 +194,19 @@ def test_the_id_depends_on_arch_tuning_version_and_every_option(
 
 def test_the_default_tuning_and_generic_are_the_same(session: Session) -> None:
     assert choose_toolchain(session, arch=ARM64) == choose_toolchain(session, arch=ARM64, cpu="generic")
+
+
+def test_the_shared_link_to_zigs_headers_is_kept_while_it_leads_somewhere(tmp_path: Path) -> None:
+    first, second, link = (tmp_path / name for name in ("first", "second", "cache/lib-1"))
+    for folder in (first, second):
+        (folder / "lib").mkdir(parents=True)
+    for folder in (first, second):
+        zig.share_headers(zig.Zig(program=folder / "zig", version="1", clang="1"), link)
+        assert link.resolve() == first / "lib"
+    shutil.rmtree(first)
+    zig.share_headers(zig.Zig(program=second / "zig", version="1", clang="1"), link)
+    assert link.resolve() == second / "lib"
+    assert [path.name for path in link.parent.iterdir()] == [link.name]
 
 
 # rendered files ------------------------------------------------------------------------------------

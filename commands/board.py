@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commands.command import Answer, command, remainder_words
+from commands.command import TOOLCHAIN_HELP, Answer, command, remainder_words
 
 if TYPE_CHECKING:
     from core.session import Session
@@ -46,10 +46,9 @@ def info(session: Session, board: str = "") -> Answer:
         "program": "Instead of a model: a program file for the board, or a recipe's product such as llama-bench; "
         "its arguments follow after `--`.",
         "board": BOARD_HELP,
+        **TOOLCHAIN_HELP,
         "arch": "arm32, arm64 or x86_64; default: the best that the board runs.",
         "cpu": "CPU tuning; default: the one of the board's profile.",
-        "toolchain": "Host toolchain: ohos or zig.",
-        "sdk": "Folder of an ohos-sdk.",
         "prompt": "What a language model shall go on from.",
         "tokens": "How many tokens a language model shall write.",
         "threads": "Threads on the board.",
@@ -68,6 +67,8 @@ def run(
     cpu: str = "",
     toolchain: str = "",
     sdk: str = "",
+    static: bool = False,
+    stl: str = "",
     prompt: str = "",
     tokens: int = 0,
     threads: int = 0,
@@ -89,6 +90,8 @@ def run(
         cpu=cpu,
         toolchain=toolchain,
         sdk=sdk,
+        static=static or None,
+        stl=stl,
         prompt=prompt,
         tokens=tokens,
         threads=threads,

@@ -51,6 +51,7 @@ class LaunchRequest:
     toolchain: str = ""
     sdk: str = ""
     static: bool | None = None
+    stl: str = ""
     jobs: int = 0
     board: str = ""
     prompt: str = ""
@@ -270,6 +271,7 @@ def _build(session: Session, board: Board, request: LaunchRequest, recipe: str, 
             sdk=request.sdk,
             cpu=choose_cpu(session, board, arch, request.cpu, recipe),
             static=request.static,
+            stl=request.stl,
             jobs=request.jobs,
             products=products,
         ),
@@ -334,7 +336,9 @@ def _links_statically(session: Session, request: LaunchRequest) -> bool:
 
     # The build will choose again and say so; here nothing is to be said twice.
     silent = dataclasses.replace(session, console=Console(json_mode=True, verbosity=Verbosity.QUIET))
-    return choose_toolchain(silent, arch=ARCHES["arm64"], name=request.toolchain, sdk=request.sdk).static
+    return choose_toolchain(
+        silent, arch=ARCHES["arm64"], name=request.toolchain, sdk=request.sdk, stl=request.stl
+    ).static
 
 
 def known_arches(session: Session, board: Board) -> tuple[tuple[str, ...], tuple[str, ...]]:

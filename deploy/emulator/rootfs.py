@@ -133,6 +133,8 @@ def _lay_out_libraries(root: Path, arch: Arch, folder: Path) -> None:
     if not loader.exists() and (folder / "libc.so").exists():
         # In OpenHarmony the loader is the C library itself.
         loader.symlink_to(f"/{place}/libc.so")
+        # OpenHarmony's loader knows its folders by a file of namespaces; plain musl reads them here.
+        (root / "system/etc" / f"{loader.name.removesuffix('.so.1')}.path").write_text(f"/{place}\n")
 
 
 def _run_script(arch: str, shown: Emulation) -> str:

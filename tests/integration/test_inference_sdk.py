@@ -1,15 +1,12 @@
 """mslite and nnrt with the host toolchain ohos: linked to the SDK's libraries by the names of its API level.
 
-The stand-in SDK has the libraries by name only, so the reference runtimes are built with its own compiler and put in
-their places, in a copy.
+The libraries are the reference runtimes, built with the stand-in SDK's own compiler and put in their places.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +18,10 @@ from core.errors import BuildError
 from core.session import Session
 from native.build import BuildRequest, ensure_built
 from tests.support.ms_models import add_softmax
-from tests.support.reference_runtime import RUNTIME
-from tests.support.standin_sdk import runtime_tree, standin_sdk
+from tests.support.standin_sdk import inference_sdk, runtime_tree
+from tests.support.standin_sdk.assemble import link_tree
 from toolchains.arch import ARM32, ARM64, Arch
 
-TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 LITE_9, LITE = "libmindspore-lite.huawei.so", "libmindspore_lite_ndk.so"
 NNRT_9, CORE, NNRT = "libneural_network_runtime.z.so", "libneural_network_core.so", "libneural_network_runtime.so"
 pytestmark = pytest.mark.timeout(2700)
@@ -40,37 +36,18 @@ class Sdk:
     libraries: Path
 
 
-@pytest.fixture(scope="module", params=[("3.2", 9, ARM32), ("5.0.0", 12, ARM64)], ids=["3.2-arm32", "5.0.0-arm64"])
+@pytest.fixture(
+    scope="module",
+    params=[("3.2", 9, ARM32, (ARM32,)), ("5.0.0", 12, ARM64, (ARM32, ARM64))],
+    ids=["3.2-arm32", "5.0.0-arm64"],
+)
 def sdk(request: pytest.FixtureRequest, shared_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sdk]:
-    release, level, arch = request.param
+    release, level, arch, arches = request.param
+    # A copy of links: a test takes a library away.
     tree = tmp_path_factory.mktemp(f"sdk-{release}") / "sdk"
-    shutil.copytree(standin_sdk(shared_cache, release), tree, symlinks=True, copy_function=_link)
-    sysroot = tree / "native" / "sysroot"
-    libraries = sysroot / "usr" / "lib" / arch.ohos_triple
-    for path in _build_libraries(tree, arch, level, tmp_path_factory.mktemp("reference")):
-        (libraries / path.name).unlink()  # A name in the shared tree too: never written through.
-        shutil.copy(path, libraries / path.name)
-    for folder in ("mindspore", "neural_network_runtime"):
-        shutil.copytree(RUNTIME / "include" / folder, sysroot / "usr" / "include" / folder)
+    link_tree(inference_sdk(shared_cache, release, *arches), tree)
+    libraries = tree / "native/sysroot/usr/lib" / arch.ohos_triple
     yield Sdk(tree=tree, release=release, level=level, arch=arch, libraries=libraries)
-
-
-def _link(source: str, target: str) -> str:
-    os.link(source, target)
-    return target
-
-
-def _build_libraries(tree: Path, arch: Arch, level: int, build: Path) -> list[Path]:
-    configure = [
-        *("cmake", "-S", RUNTIME, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"),
-        f"-DCMAKE_TOOLCHAIN_FILE={tree}/native/build/cmake/ohos.toolchain.cmake",
-        *(f"-DOHOS_ARCH={arch.ohos_arch}", "-DOHOS_STL=c++_static", "-DOHFORGE_REFERENCE_SHARED=ON"),
-        f"-DOHFORGE_API_LEVEL={level}",
-    ]
-    for words in (configure, ["ninja", "-C", build]):
-        done = subprocess.run(words, env={**os.environ, "PATH": TOOLS}, capture_output=True, text=True, timeout=900)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return sorted(build.glob("*.so"))
 
 
 @pytest.fixture(autouse=True)

@@ -54,7 +54,7 @@ def standin_sdk(cache: Path | None = None, release: str = "5.0.0", runner: Runne
         if not tree.is_dir():
             _remove_remains(root)
             with atomic_folder(tree) as folder:
-                _link_tree(base / "native", folder / "native")
+                link_tree(base / "native", folder / "native")
                 _write_release(folder, wanted, runner)
                 _write_json(folder / "standin.json", {"release": release, "packages": _versions(packages)})
     return tree
@@ -127,7 +127,7 @@ def _assemble_base(folder: Path, packages: Packages, runner: Runner) -> None:
         layout.lay_out_runtime(folder / "runtime" / target.arch.name, native, target)
 
 
-def _link_tree(source: Path, target: Path) -> None:
+def link_tree(source: Path, target: Path) -> None:
     """A copy whose plain files are hard links: a quarter of a gigabyte would be much for each release."""
 
     def link(file: str, copy: str) -> None:

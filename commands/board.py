@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,19 +11,22 @@ from commands.command import TOOLCHAIN_HELP, Answer, command, remainder_words
 
 if TYPE_CHECKING:
     from core.session import Session
+    from deploy.board import Board
 
 BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `invoke board.list` shows them."
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
+WAIT_HELP = "Seconds to wait for a board that someone else uses; default: the setting ohforge.timeouts.lease."
+OWN_WAIT = -1.0
 
 
 @command(name="list", help={})
 def list_(session: Session) -> Answer:
     """List the boards: connected ones and emulated ones."""
+    from commands.show import show_boards
     from deploy.choose import list_boards
 
     boards = list_boards(session)
-    rows = [[b["serial"], b["state"], b["profile"], "emulated" if b["emulated"] else "real", b["note"]] for b in boards]
-    session.console.table(["SERIAL", "STATE", "PROFILE", "KIND", "NOTE"], rows)
+    show_boards(session.console, boards)
     return Answer({"boards": boards})
 
 
@@ -56,6 +61,7 @@ def info(session: Session, board: str = "") -> Answer:
         "file": "A further file that shall lie beside the program; may be given again.",
         "output": "Pattern of files that the program leaves and that are fetched; may be given again.",
         "timeout": TIMEOUT_HELP,
+        "wait": WAIT_HELP,
     },
 )
 def run(
@@ -76,6 +82,7 @@ def run(
     file: list[str] | None = None,
     output: list[str] | None = None,
     timeout: float = 0.0,
+    wait: float = OWN_WAIT,
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
     from commands.show import read_parameters, show_outcome
@@ -100,29 +107,37 @@ def run(
         outputs=tuple(output or ()),
         timeout=timeout,
     )
+    session = _waiting(session, wait)
     outcome = run_program(session, request) if program else run_model(session, request)
     show_outcome(session.console, outcome)
     return Answer(outcome.as_json(), exit_status=outcome.exit_code)
 
 
-@command(help={"board": BOARD_HELP, "timeout": TIMEOUT_HELP, "folder": "Folder of the board to run it in."})
-def shell(session: Session, board: str = "", timeout: float = 0.0, folder: str = "") -> Answer:
+@command(
+    help={
+        "board": BOARD_HELP,
+        "timeout": TIMEOUT_HELP,
+        "folder": "Folder of the board to run it in.",
+        "wait": WAIT_HELP,
+    }
+)
+def shell(session: Session, board: str = "", timeout: float = 0.0, folder: str = "", wait: float = OWN_WAIT) -> Answer:
     """Run a command line on a board: `invoke board.shell -- COMMAND`; its exit status is handed on."""
     from core.errors import UsageError
-    from deploy.choose import choose_board
     from deploy.launch import run_shell
 
     words = remainder_words()
     if not words:
         raise UsageError("There is no command.", remedy="Write it after two dashes: invoke board.shell -- uname -a")
-    result = run_shell(
-        session,
-        choose_board(session, board),
-        " ".join(words),
-        folder=folder,
-        timeout=timeout,
-        on_output=None if session.console.json_mode else session.console.passthrough,
-    )
+    with _held_board(session, board, f"shell {words[0]}", wait) as chosen:
+        result = run_shell(
+            session,
+            chosen,
+            " ".join(words),
+            folder=folder,
+            timeout=timeout,
+            on_output=None if session.console.json_mode else session.console.passthrough,
+        )
     value = {"exit_code": result.exit_code, "output": result.text, "seconds": round(result.seconds, 3)}
     return Answer(value, exit_status=result.exit_code)
 
@@ -133,17 +148,18 @@ def shell(session: Session, board: str = "", timeout: float = 0.0, folder: str =
         "source": "File or folder of this computer.",
         "target": "Where it shall be on the board; a folder when it ends in a slash.",
         "board": BOARD_HELP,
+        "wait": WAIT_HELP,
     },
 )
-def push(session: Session, source: str, target: str, board: str = "") -> Answer:
+def push(session: Session, source: str, target: str, board: str = "", wait: float = OWN_WAIT) -> Answer:
     """Copy a file or folder to a board; every hash is checked there, and what is there already is not sent."""
     from dataclasses import asdict
 
     from core.files import human_bytes
-    from deploy.choose import choose_board
     from deploy.transfer import push_files
 
-    summary = push_files(session, choose_board(session, board), [Path(source).expanduser()], target)
+    with _held_board(session, board, f"push {source}", wait) as chosen:
+        summary = push_files(session, chosen, [Path(source).expanduser()], target)
     sent, reused = human_bytes(summary.bytes_sent), human_bytes(summary.bytes_reused)
     session.console.info(f"{sent} sent, {reused} were there already; verified with {summary.hash_tool}")
     return Answer(asdict(summary))
@@ -155,30 +171,90 @@ def push(session: Session, source: str, target: str, board: str = "") -> Answer:
         "source": "File or folder of the board.",
         "target": "Where it shall be here: a folder that exists, or the new name.",
         "board": BOARD_HELP,
+        "wait": WAIT_HELP,
     },
 )
-def pull(session: Session, source: str, target: str, board: str = "") -> Answer:
+def pull(session: Session, source: str, target: str, board: str = "", wait: float = OWN_WAIT) -> Answer:
     """Copy a file or folder from a board; every hash is checked."""
     from core.files import human_bytes
-    from deploy.choose import choose_board
     from deploy.pull import pull_files
 
-    pulled = pull_files(session, choose_board(session, board), [source], Path(target).expanduser())
+    with _held_board(session, board, f"pull {source}", wait) as chosen:
+        pulled = pull_files(session, chosen, [source], Path(target).expanduser())
     for file in pulled:
         session.console.info(f"{file.local}  {human_bytes(file.size)}")
     rows = [{"path": str(f.local), "remote": f.remote, "size": f.size, "sha256": f.sha256} for f in pulled]
     return Answer({"files": rows})
 
 
-@command(help={"board": BOARD_HELP, "older-than": "Only what is older than this many days."})
-def clean(session: Session, board: str = "", older_than: float = 0.0) -> Answer:
+@command(help={"board": BOARD_HELP, "older-than": "Only what is older than this many days.", "wait": WAIT_HELP})
+def clean(session: Session, board: str = "", older_than: float = 0.0, wait: float = OWN_WAIT) -> Answer:
     """Remove from a board what ohforge put there, and nothing else."""
     from dataclasses import asdict
 
     from core.files import human_bytes
-    from deploy.choose import choose_board
     from deploy.clean import clean_board
 
-    cleaned = clean_board(session, choose_board(session, board), days=older_than)
+    with _held_board(session, board, "clean", wait) as chosen:
+        cleaned = clean_board(session, chosen, days=older_than)
     session.console.info(f"{cleaned.entries} entries removed, {human_bytes(cleaned.freed_bytes)} are free again")
     return Answer(asdict(cleaned))
+
+
+@command(
+    name="lock",
+    help={
+        "board": BOARD_HELP,
+        "for": "How long, such as 90s, 30m, 2h or 1h30m.",
+        "purpose": "What for: others are shown it.",
+        "wait": WAIT_HELP,
+    },
+)
+def lock(
+    session: Session, board: str = "", for_: str = "1h", purpose: str = "board.lock", wait: float = OWN_WAIT
+) -> Answer:
+    """Keep a board for yourself after this command; your own runs go through, those of other users wait."""
+    from commands.show import read_duration
+    from deploy.choose import locate_board
+    from deploy.lease import lock_board
+
+    place = locate_board(session, board)
+    lease = lock_board(_waiting(session, wait), place, seconds=read_duration("--for", for_), purpose=purpose)
+    session.console.info(f"board {place.serial} is locked by {lease.describe()}")
+    return Answer({"board": place.serial, "lease": lease.as_json()})
+
+
+@command(help={"board": BOARD_HELP, "force": "Take it away from whoever holds it, a run included."})
+def unlock(session: Session, board: str = "", force: bool = False) -> Answer:
+    """Give back a board that `board.lock` has taken."""
+    from deploy.choose import locate_board
+    from deploy.lease import unlock_board
+
+    place = locate_board(session, board)
+    removed = unlock_board(place, force=force)
+    for lease in removed:
+        session.console.info(f"board {place.serial} is released; it was held by {lease.describe()}")
+    if not removed:
+        session.console.info(f"board {place.serial} was not locked by you")
+    return Answer({"board": place.serial, "released": [lease.as_json() for lease in removed]})
+
+
+@contextlib.contextmanager
+def _held_board(session: Session, name: str, purpose: str, wait: float) -> Iterator[Board]:
+    """The board of that name, which nobody else uses while the block runs."""
+    from deploy.choose import choose_board
+    from deploy.lease import hold_board
+
+    chosen = choose_board(session, name)
+    with hold_board(_waiting(session, wait), chosen, purpose):
+        yield chosen
+
+
+def _waiting(session: Session, seconds: float) -> Session:
+    """The same session, in which a board that is in use is waited for so long; the setting's time when negative."""
+    from dataclasses import replace
+
+    if seconds < 0:
+        return session
+    timeouts = replace(session.settings.timeouts, lease=seconds)
+    return replace(session, settings=replace(session.settings, timeouts=timeouts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,20 @@ def show_outcome(console: Console, outcome: RunOutcome) -> None:
     console.info(f"record: {outcome.record}")
 
 
+def show_boards(console: Console, boards: Iterable[Mapping[str, Any]]) -> None:
+    """All boards, one a line, and who uses them."""
+    rows = [
+        [b["serial"], b["state"], b["profile"], "emulated" if b["emulated"] else "real", _user_of(b), b["note"]]
+        for b in boards
+    ]
+    console.table(["SERIAL", "STATE", "PROFILE", "KIND", "USED BY", "NOTE"], rows)
+
+
+def _user_of(board: Mapping[str, Any]) -> str:
+    lease = board["lease"]
+    return f"{lease['user']}: {lease['purpose']}" if lease else "-"
+
+
 def show_board(console: Console, facts: Mapping[str, Any]) -> None:
     """A board's facts, one a line."""
     rows = [[name.replace("_", " "), _fact(name, value)] for name, value in facts.items() if name != "cpuinfo"]
@@ -48,9 +63,19 @@ def show_board(console: Console, facts: Mapping[str, Any]) -> None:
 def _fact(name: str, value: Any) -> str:
     if name.endswith("_bytes") and isinstance(value, int):
         return human_bytes(value)
+    if value is None:
+        return "-"
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={entry}" for key, entry in value.items())
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def read_duration(flag: str, text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``30m``, ``1h30m`` or ``2d``. Raises UsageError for another form."""
+    found = re.fullmatch(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip().lower())
+    if found is None or not text.strip():
+        raise UsageError(f"{flag} {text!r} is no time.", remedy="Write it like 90s, 30m, 2h or 1h30m.")
+    return float(sum(int(count or 0) * unit for count, unit in zip(found.groups(), (86400, 3600, 60, 1), strict=True)))
 
 
 def read_parameters(words: Iterable[str]) -> dict[str, str]:

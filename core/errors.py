@@ -472,6 +472,15 @@ class Busy(OhforgeError):
     transient = True
 
 
+class BoardBusy(Busy):
+    """Someone else uses the board; who, for what and since when is named."""
+
+    code = "OHF7802"
+    default_remedy = (
+        "Wait longer with --wait SECONDS, ask the holder, or take the board with `invoke board.unlock --force`."
+    )
+
+
 class Interrupted(OhforgeError):
     """The user pressed Ctrl-C; what was running on the board was stopped."""
 

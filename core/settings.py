@@ -1,7 +1,7 @@
 """Settings: what stands under ``ohforge:`` in Invoke's configuration, as frozen dataclasses.
 
 Invoke merges ``invoke.yaml`` in the project, ``~/.invoke.yaml`` and ``INVOKE_OHFORGE_…`` variables;
-flags of a task come last. ``OHFORGE_DATA_DIR``, ``OHFORGE_CACHE_DIR`` and ``OHFORGE_HDC`` are the
+flags of a task come last. ``OHFORGE_DATA_DIR``, ``OHFORGE_CACHE_DIR``, ``OHFORGE_LEASE_DIR`` and ``OHFORGE_HDC`` are the
 variables that scripts and tests use to move all state.
 """
 
@@ -42,6 +42,7 @@ class Timeouts:
     run: float = _setting(900.0, "One run of a program on a board.")
     transfer: float = _setting(1800.0, "One file's way to or from a board.")
     lock: float = _setting(3600.0, "Waiting for another process that does the same thing.")
+    lease: float = _setting(600.0, "Waiting for a board that someone else uses.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,10 @@ class Settings:
         "", "Folder of what is installed (SDKs, emulated boards); default: the user's data folder."
     )
     cache_dir: str = _setting("", "Folder of what can be had again (downloads, sources, compiler cache).")
+    lease_dir: str = _setting(
+        "/var/tmp/ohforge-leases",  # noqa: S108
+        "Folder that notes who uses which real board; all users of this computer must name the same one.",
+    )
     build_dir: str = _setting("build", "Folder of built programs, from the current folder.")
     runs_dir: str = _setting("runs", "Folder of run records, from the current folder.")
     toolchain: str = _setting("", "Host toolchain: `ohos` or `zig`; default: `ohos` when an SDK is there, else `zig`.")
@@ -80,6 +85,11 @@ class Settings:
     def cache(self) -> Path:
         """Folder of what can be had again (downloads, sources, compiler cache)."""
         return _state_folder("OHFORGE_CACHE_DIR", self.cache_dir, "user_cache_path")
+
+    @property
+    def leases(self) -> Path:
+        """Folder of the notes of who uses which real board."""
+        return Path(os.environ.get("OHFORGE_LEASE_DIR") or self.lease_dir).expanduser().absolute()
 
     @property
     def builds(self) -> Path:

@@ -19,6 +19,7 @@ from deploy.board import Board
 from deploy.hdc import TCP_KEY, Hdc, HdcBoard
 from deploy.hdc_errors import find_fault, make_error, without_log_lines
 from deploy.hdc_paths import check_key
+from deploy.lease import LeasePlace, find_holder
 from deploy.profiles import list_profiles, load_profile
 
 EMULATED = "emulated-"
@@ -86,7 +87,27 @@ def list_boards(session: Session) -> list[dict[str, Any]]:
                 "note": load_profile(profile, emulated=True).title,
             }
         )
+    for board in found:
+        holder = find_holder(LeasePlace.of(session, board["serial"], emulated=board["emulated"]))
+        board["lease"] = holder.as_json() if holder is not None else None
     return found
+
+
+def locate_board(session: Session, name: str = "") -> LeasePlace:
+    """Where the leases of the board of that name are noted, found without asking hdc whenever a name is given.
+
+    So a board that is frozen or unplugged can be released too. Raises what `choose_board` raises.
+    """
+    named = name or session.settings.board
+    if not named:
+        board = choose_board(session)
+        return LeasePlace.of(session, board.serial, emulated=board.emulated)
+    entry = session.settings.boards.get(named)
+    serial = entry.serial or f"{EMULATED}{entry.profile or named}" if entry is not None else named
+    if serial in list_profiles():
+        serial = f"{EMULATED}{serial}"
+    check_key(serial)
+    return LeasePlace.of(session, serial, emulated=serial.startswith(EMULATED))
 
 
 def find_hdc(session: Session) -> Hdc | None:

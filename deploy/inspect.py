@@ -13,6 +13,7 @@ from core.errors import BoardError, LostConnection, PermissionOnBoard
 from core.files import human_bytes
 from core.session import Session
 from deploy.board import Board
+from deploy.lease import LeasePlace, find_holder
 from deploy.render import render_script
 from toolchains.arch import ARCHES
 
@@ -230,11 +231,13 @@ def describe_board(session: Session, board: Board) -> dict[str, Any]:
     """What a board is, for ``board.info``; ``differs`` lists where the profile says otherwise."""
     survey = survey_board(session, board)
     profile = board.profile
+    holder = find_holder(LeasePlace.of(session, board.serial, emulated=board.emulated))
     return {
         "serial": board.serial,
         "profile": profile.name,
         "title": profile.title,
         "emulated": board.emulated,
+        "lease": holder.as_json() if holder is not None else None,
         **survey.as_json(),
         "differs": _differences(board, survey),
     }

@@ -29,6 +29,7 @@ from core.session import Session
 from deploy.board import Board, ShellResult
 from deploy.hdc import describe_link
 from deploy.inspect import survey_board
+from deploy.lease import hold_board
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
 from deploy.pull import as_pattern, fetch_files
 from deploy.record import OUTPUTS, RunRecord, start_record
@@ -112,15 +113,20 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
     """Checks the board, sends what it lacks, runs the program, shows its output and fetches its files.
 
     Raises ProgramFailed or ProgramCrashed (unless `pass_status`), RunError, WrongArch, MissingLibrary, NoSpaceOnBoard,
-    DeadlineExpired, LostConnection, Interrupted and others; the record says what happened in every case.
+    DeadlineExpired, LostConnection, Interrupted and others; the record says what happened in every case. BoardBusy is
+    raised before there is a record.
     """
     stored = describe_files(request.files)
-    record = start_record(
-        session, program=request.program, board=board.serial, content=_first_content(session, board, request, stored)
-    )
-    with _recorded(record), _terminated_as_interrupted():
-        _prepare(session, board, request, stored, record)
-        return _Run(session, board, request, stored, record).perform()
+    with hold_board(session, board, f"run {request.program}"):
+        record = start_record(
+            session,
+            program=request.program,
+            board=board.serial,
+            content=_first_content(session, board, request, stored),
+        )
+        with _recorded(record), _terminated_as_interrupted():
+            _prepare(session, board, request, stored, record)
+            return _Run(session, board, request, stored, record).perform()
 
 
 def _first_content(session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def configuration_page() -> str:
         "|---|---|",
         "| `OHFORGE_DATA_DIR` | what is installed: SDKs, emulated boards |",
         "| `OHFORGE_CACHE_DIR` | what can be had again: downloads, sources, compiler cache |",
+        "| `OHFORGE_LEASE_DIR` | the notes of who uses which real board |",
         "| `OHFORGE_HDC` | the hdc program |",
         "",
         "| Key | Default | Meaning |",

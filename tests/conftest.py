@@ -30,6 +30,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("OHFORGE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("OHFORGE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("OHFORGE_LEASE_DIR", str(tmp_path / "leases"))
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from invoke import Collection
 
-from commands import board, build, host, model, sdk, toolchain
+from commands import board, build, host, model, sdk, source, toolchain
 from core.settings import defaults
 
 ns = Collection()
-for module in (sdk, toolchain, build, model, board):
+for module in (sdk, toolchain, build, model, board, source):
     ns.add_collection(Collection.from_module(module))
 ns.add_task(host.doctor)
 ns.add_task(host.demo)

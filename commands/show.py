@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import UsageError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from core.session import Session
     from deploy.run import RunOutcome
     from native.artifact import Artifact
+    from native.openharmony.build import SourceBuildOutcome
+    from native.openharmony.prerequisites import Prerequisite
+    from native.openharmony.tree import SourceTree, TreeProduct
     from native.recipe import Recipe
     from toolchains.install import FetchedSdk
 
@@ -129,3 +133,44 @@ def show_builds(console: Console, recipes: Iterable[Recipe], artifacts: Iterable
     rows = [[a.program, a.arch, a.cpu, a.toolchain, str(a.folder)] for a in artifacts]
     if rows:
         console.table(["BUILT", "ARCH", "CPU", "TOOLCHAIN", "FOLDER"], rows)
+
+
+def show_source_build(console: Console, outcome: SourceBuildOutcome, *, pushing: bool) -> None:
+    """What a build in a source tree left, and how it gets to a board."""
+    headers = 0
+    for file in outcome.outputs:
+        if file.path.startswith("outputs/lib/"):
+            console.info(f"  {file.path.removeprefix('outputs/'):<48} {human_bytes(file.size)}")
+        else:
+            headers += 1
+    console.info(f"  and {headers} headers in outputs/include")
+    console.info(f"record: {outcome.record}")
+    if not pushing:
+        console.info(f"next: invoke board.push {outcome.libraries} /data/local/tmp/")
+        console.info("      and run programs with LD_LIBRARY_PATH=/data/local/tmp/lib on the board")
+
+
+def push_libraries(session: Session, folder: Path, target: str, board: str) -> dict[str, Any]:
+    """Pushes what a build in a source tree left; every hash is checked on the board."""
+    from dataclasses import asdict
+
+    from deploy.choose import choose_board
+    from deploy.transfer import push_files
+
+    summary = push_files(session, choose_board(session, board), [folder], target)
+    session.console.info(f"pushed to {target}: {human_bytes(summary.bytes_sent)} sent")
+    return {"target": target, **asdict(summary)}
+
+
+def show_prerequisites(
+    console: Console, tree: SourceTree, products: Iterable[TreeProduct], checks: Iterable[Prerequisite]
+) -> None:
+    """What was looked at before a build in a source tree, and what to do about it."""
+    marks = {"ok": "ok", "missing": "MISSING", "doubtful": "doubtful"}
+    checks = list(checks)
+    console.info(f"{tree.title} in {tree.root}")
+    console.info(f"products: {', '.join(product.name for product in products) or 'none'}")
+    console.table(["", "WHAT", "FOUND"], [[marks[check.state], check.name, check.found] for check in checks])
+    for check in checks:
+        if check.remedy:
+            console.info(f"{check.name}: {check.remedy}")

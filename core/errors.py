@@ -93,6 +93,15 @@ class UnsafePath(UsageError):
     default_remedy = "Rename the file so that it has no quotes, newlines or control characters."
 
 
+class NotASourceTree(UsageError):
+    """A folder was named as an OpenHarmony source tree that is none, or one that was not synced whole."""
+
+    code = "OHF6405"
+    default_remedy = (
+        "Name the folder that has build.sh and .gn with --tree; `repo sync -c` makes links that are missing."
+    )
+
+
 # configuration -------------------------------------------------------------------------------
 
 
@@ -259,6 +268,13 @@ class DamagedProgram(BuildError):
 
     code = "OHF6905"
     default_remedy = "Build or copy the file again."
+
+
+class SourceBuildFailed(BuildError):
+    """build.sh of an OpenHarmony source tree failed; the message says why when the failure is a known one."""
+
+    code = "OHF6906"
+    default_remedy = "Read the log that is named; `invoke source.explain LOG` says what is known of another log."
 
 
 # board ---------------------------------------------------------------------------------------
@@ -461,6 +477,14 @@ class CannotWrite(OhforgeError):
     default_remedy = (
         "Give yourself the right to write there, or choose other folders with OHFORGE_DATA_DIR and OHFORGE_CACHE_DIR."
     )
+
+
+class TreeNotReady(OhforgeError):
+    """This machine or the OpenHarmony source tree lacks something without which a build can only fail."""
+
+    code = "OHF7704"
+    category = Category.HOST
+    default_remedy = "Run `invoke source.check` to see all that was looked at."
 
 
 class Busy(OhforgeError):

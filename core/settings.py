@@ -38,6 +38,7 @@ class Timeouts:
     """How long, in seconds, things may take when no flag says otherwise."""
 
     build: float = _setting(3600.0, "One program's configuring and compiling.")
+    source_build: float = _setting(14400.0, "One build in an OpenHarmony source tree.")
     command: float = _setting(60.0, "One short command on a board.")
     run: float = _setting(900.0, "One run of a program on a board.")
     transfer: float = _setting(1800.0, "One file's way to or from a board.")

@@ -45,7 +45,7 @@ def info(session: Session, board: str = "") -> Answer:
 @command(
     optional_positional="model",
     unless="program",
-    repeatable=("output", "file", "param"),
+    repeatable=("output", "file", "param", "input", "log_tag"),
     help={
         "model": "A model file, or a name that `invoke model.list` shows.",
         "program": "Instead of a model: a program file for the board, or a recipe's product such as llama-bench; "
@@ -57,6 +57,16 @@ def info(session: Session, board: str = "") -> Answer:
         "prompt": "What a language model shall go on from.",
         "tokens": "How many tokens a language model shall write.",
         "threads": "Threads on the board.",
+        "input": "For a .ms model: FILE or WHICH=FILE with raw numbers, .npy or a picture; may be given again.",
+        "loops": "For a .ms model: how often it is run and timed.",
+        "warmup": "For a .ms model: runs before those that are timed.",
+        "affinity": "For a .ms model: which cores its threads prefer: none, big or little.",
+        "fp16": "For a .ms model: let the engine compute in half precision.",
+        "device": "For a .ms model: cpu, nnrt or nnrt:NAME.",
+        "top": "For a .ms model: show so many of the largest values of its first output.",
+        "labels": "For a .ms model: file with the name of one class on each line.",
+        "log-level": "Keep the board's log of the run from this level on (D, I, W, E, F), or of just the levels W,E.",
+        "log-tag": "Keep lines of the board's log with this tag only; may be given again.",
         "param": "NAME=VALUE: a further parameter of the recipe's run section; may be given again.",
         "file": "A further file that shall lie beside the program; may be given again.",
         "output": "Pattern of files that the program leaves and that are fetched; may be given again.",
@@ -78,6 +88,16 @@ def run(
     prompt: str = "",
     tokens: int = 0,
     threads: int = 0,
+    input: list[str] | None = None,
+    loops: int = 0,
+    warmup: int = 0,
+    affinity: str = "",
+    fp16: bool = False,
+    device: str = "",
+    top: int = 0,
+    labels: str = "",
+    log_level: str = "",
+    log_tag: list[str] | None = None,
     param: list[str] | None = None,
     file: list[str] | None = None,
     output: list[str] | None = None,
@@ -86,7 +106,12 @@ def run(
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
     from commands.show import read_parameters, show_outcome
+    from deploy.hilog import read_filter
     from deploy.launch import LaunchRequest, run_model, run_program
+
+    flags: dict[str, str | int] = {"loops": loops, "warmup": warmup, "affinity": affinity, "device": device, "top": top}
+    flags["half"] = "on" if fp16 else ""
+    given: dict[str, str | int | float] = {name: value for name, value in flags.items() if value}
 
     request = LaunchRequest(
         model=model,
@@ -102,7 +127,10 @@ def run(
         prompt=prompt,
         tokens=tokens,
         threads=threads,
-        parameters=read_parameters(param or ()),
+        parameters={**given, **read_parameters(param or ())},
+        inputs=tuple(input or ()),
+        labels=labels,
+        log=read_filter(log_level, log_tag or ()) if log_level or log_tag else None,
         files=tuple(file or ()),
         outputs=tuple(output or ()),
         timeout=timeout,
@@ -258,3 +286,37 @@ def _waiting(session: Session, seconds: float) -> Session:
         return session
     timeouts = replace(session.settings.timeouts, lease=seconds)
     return replace(session, settings=replace(session.settings, timeouts=timeouts))
+
+
+@command(
+    repeatable=("tag",),
+    help={
+        "board": BOARD_HELP,
+        "level": "From this level on (D, I, W, E, F); several, as in W,E: just these.",
+        "tag": "Lines with this tag only; may be given again.",
+        "follow": "Go on with new lines until Ctrl-C or --timeout.",
+        "lines": "The last so many lines only.",
+        "since-run": "Lines since the newest run on this board began, by the board's own clock.",
+        "timeout": "Seconds to follow; default: the setting ohforge.timeouts.run.",
+    },
+)
+def logs(
+    session: Session,
+    board: str = "",
+    level: str = "",
+    tag: list[str] | None = None,
+    follow: bool = False,
+    lines: int = 0,
+    since_run: bool = False,
+    timeout: float = 0.0,
+) -> Answer:
+    """Show a board's log (hilog): what is in its buffers, or with --follow what comes as well."""
+    from commands.show import LogPrinter
+    from deploy.choose import choose_board
+    from deploy.hilog import last_run, read_filter, show_log
+
+    chosen, printer = read_filter(level, tag or ()), LogPrinter(session.console)
+    where = choose_board(session, board)
+    since = last_run(session.settings.runs, where.serial) if since_run else None
+    show_log(session, where, chosen, printer.show, follow=follow, lines=lines, since=since, timeout=timeout)
+    return Answer({"board": where.serial, "lines": printer.entries})

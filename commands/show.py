@@ -11,6 +11,8 @@ from core.errors import UsageError
 from core.files import human_bytes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from core.console import Console
     from core.session import Session
     from deploy.run import RunOutcome
@@ -26,8 +28,11 @@ def show_outcome(console: Console, outcome: RunOutcome) -> None:
     """The end of a run: its metrics, labelled with how they came about, and where the record is."""
     if text := outcome.facts.get("text", ""):
         console.info(f"text: {text.strip()}")
+    _show_device(console, outcome)
     if outcome.metrics:
         how = "EMULATED: they say nothing about a real board" if outcome.emulated else "measured on the board"
+        if "reference runtime" in outcome.facts.get("engine", ""):
+            how += "; REFERENCE RUNTIME, not MindSpore Lite"
         console.info(f"figures ({how}):")
     for name, metric in outcome.metrics.items():
         console.info(
@@ -35,10 +40,14 @@ def show_outcome(console: Console, outcome: RunOutcome) -> None:
         )
     if outcome.exit_code:
         console.warn(f"the program ended with status {outcome.exit_code}")
+        if (why := outcome.aftermath.explanation) is not None:
+            console.info(f"  {why.sentence} {why.remedy}".rstrip())
+    for log in outcome.aftermath.crash_logs:
+        console.info(f"crash log: {log.path}  {log.reason}".rstrip())
     if not outcome.complete:
         console.warn("the end of the program's output is missing, so its figures may be too")
     for path in outcome.outputs:
-        console.info(f"output: {path}")
+        console.info(f"output: {path}{_shape_of(path)}")
     console.info(f"record: {outcome.record}")
 
 
@@ -54,6 +63,44 @@ def show_boards(console: Console, boards: Iterable[Mapping[str, Any]]) -> None:
 def _user_of(board: Mapping[str, Any]) -> str:
     lease = board["lease"]
     return f"{lease['user']}: {lease['purpose']}" if lease else "-"
+
+
+class LogPrinter:
+    """Prints the lines of a board's log, or collects them for ``--json``."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.entries: list[dict[str, Any]] = []
+
+    def show(self, line: str) -> None:
+        """Takes one line as the board printed it."""
+        if not self._console.json_mode:
+            self._console.passthrough(line.encode() + b"\n")
+            return
+        from deploy.hilog import parse_line
+
+        entry = parse_line(line)
+        if entry is not None:
+            self.entries.append(entry.as_json())
+        elif self.entries:
+            self.entries[-1]["text"] += f"\n{line}"
+
+
+def _show_device(console: Console, outcome: RunOutcome) -> None:
+    """Which device computed, loudly when it is not the one that was asked for."""
+    use = outcome.aftermath.device
+    if use is None:
+        return
+    how = f" ({use.evidence[0]})" if use.evidence else ""
+    if use.fell_back:
+        part = "a part of the model" if use.used == "mixed" else "the model"
+        console.warn(f"NNRt was asked for, but THE CPU COMPUTED {part}{how}")
+    elif use.used == "unknown":
+        console.warn(
+            f"device: {use.asked} was asked for; which one computed is NOT KNOWN, nothing says that it was NNRt"
+        )
+    else:
+        console.info(f"device: {use.used}, as asked for{how if use.asked != 'cpu' else ''}")
 
 
 def show_board(console: Console, facts: Mapping[str, Any]) -> None:
@@ -80,6 +127,14 @@ def read_duration(flag: str, text: str) -> float:
     if found is None or not text.strip():
         raise UsageError(f"{flag} {text!r} is no time.", remedy="Write it like 90s, 30m, 2h or 1h30m.")
     return float(sum(int(count or 0) * unit for count, unit in zip(found.groups(), (86400, 3600, 60, 1), strict=True)))
+
+
+def _shape_of(path: Path) -> str:
+    """Type and shape of a ``.npy`` file; empty for any other."""
+    from native.inputs import describe_npy
+
+    text = describe_npy(path) if path.suffix == ".npy" else ""
+    return f"  {text}" if text else ""
 
 
 def read_parameters(words: Iterable[str]) -> dict[str, str]:

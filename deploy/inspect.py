@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -13,6 +15,7 @@ from core.errors import BoardError, LostConnection, PermissionOnBoard
 from core.files import human_bytes
 from core.session import Session
 from deploy.board import Board
+from deploy.clock import FORMAT, BoardClock, read_clock
 from deploy.lease import LeasePlace, find_holder
 from deploy.render import render_script
 from toolchains.arch import ARCHES
@@ -87,6 +90,8 @@ class Survey:
     """Sizes of the files in the store."""
     proven: frozenset[str] = frozenset()
     """Names in the store that are unchanged since their hash was verified there."""
+    clock: BoardClock | None = None
+    """None when the board cannot tell the time."""
 
     @property
     def memory_bytes(self) -> int:
@@ -137,6 +142,7 @@ class Survey:
             "storage_free_bytes": self.free_bytes,
             "hash_tool": self.hash_tool,
             "parameters": dict(self.parameters),
+            "clock": self.clock.as_json() if self.clock is not None else None,
         }
 
 
@@ -150,6 +156,7 @@ def survey_board(session: Session, board: Board, question: Question | None = Non
         "survey",
         device_dir=board.profile.device_dir,
         identity=IDENTITY,
+        clock=FORMAT,
         library_folders=LIBRARY_FOLDERS,
         parameters=PARAMETERS,
         stored=asked.stored,
@@ -159,8 +166,10 @@ def survey_board(session: Session, board: Board, question: Question | None = Non
     )
     deadline = Deadline.after(SURVEY_SECONDS, f"the answer of board {board.serial}")
     for attempt in range(ATTEMPTS):
+        before = time.time()
         try:
-            return read_survey(board.shell(script, deadline=deadline).text)
+            text = board.shell(script, deadline=deadline).text
+            return dataclasses.replace(read_survey(text), clock=read_clock(text, before, time.time()))
         except LostConnection as lost:
             if attempt == ATTEMPTS - 1:
                 raise

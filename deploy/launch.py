@@ -21,6 +21,7 @@ from deploy.board import Board, ShellResult
 from deploy.choose import UNKNOWN_BOARD, choose_board
 from deploy.hdc_paths import check_local_file
 from deploy.inspect import Question, survey_board
+from deploy.model_inputs import accompany_model
 from deploy.preflight import Binary, binary_of_elf, binary_of_product
 from deploy.run import RunOutcome, RunRequest, execute
 from deploy.transfer import FileToPlace
@@ -28,6 +29,7 @@ from toolchains.arch import ARCHES, Arch, find_arch
 from toolchains.tuning import GENERIC, TUNING_FILE, read_tunings
 
 if TYPE_CHECKING:
+    from deploy.hilog import LogFilter
     from native.artifact import Artifact, Product
     from native.recipe import Recipe
     from native.runspec import RunSpec
@@ -63,6 +65,12 @@ class LaunchRequest:
     files: tuple[str, ...] = ()
     """Further local files that shall lie in the program's working directory."""
     outputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    """For a ``.ms`` model: ``FILE`` or ``WHICH=FILE``, in the order of its inputs."""
+    labels: str = ""
+    """For a ``.ms`` model: a file with the name of one class on each line."""
+    log: LogFilter | None = None
+    """Which lines of the board's log are wanted; None: all, when the run goes wrong."""
     timeout: float = 0.0
     """Seconds for the program; 0: the setting ``ohforge.timeouts.run``."""
 
@@ -76,9 +84,9 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
     model = find_model(session, request.model)
     recipe = recipe_for_model(model.kind)
     spec = recipe.run_for(model.kind)
-    parameters = _parameters(spec, request)
+    beside = accompany_model(session, model, request.inputs, request.labels, _parameters(spec, request))
     model_name = _name_on_board(model.path)
-    arguments = (*spec.command(model_name, parameters), *request.arguments)
+    arguments = (*spec.command(model_name, beside.parameters), *beside.arguments, *request.arguments)
     artifact = _build(session, board, request, recipe.name, (spec.product,))
     product = artifact.product(spec.product)
     files = (*files_of(artifact, product), FileToPlace(local=model.path, name=model_name, sha256=model.sha256))
@@ -90,7 +98,7 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
             engine=f"{recipe.name} {recipe.version}",
             executable=product.name,
             arguments=arguments,
-            files=(*files, *_further_files(request)),
+            files=(*files, *beside.files, *_further_files(request)),
             binaries=binaries_of(artifact, product),
             environment={**spec.environment, **request.environment},
             outputs=request.outputs,
@@ -99,6 +107,7 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
             model=model,
             spec=spec,
             timeout=request.timeout or session.settings.timeouts.run,
+            log=request.log,
         ),
     )
 
@@ -140,6 +149,7 @@ def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcom
             library_folder="" if libraries else None,
             timeout=request.timeout or session.settings.timeouts.run,
             pass_status=True,
+            log=request.log,
         ),
     )
 
@@ -165,6 +175,7 @@ def _run_product(session: Session, request: LaunchRequest) -> RunOutcome:
             artifact=artifact,
             timeout=request.timeout or session.settings.timeouts.run,
             pass_status=True,
+            log=request.log,
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import secrets
+import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,9 +83,20 @@ def start_record(session: Session, *, program: str, board: str, content: Mapping
             "metrics": {},
             "facts": {},
             "outputs": [],
+            "device": None,
+            "log": None,
+            "crash_logs": [],
             "error": None,
         },
     )
+
+
+def signal_name(exit_code: int) -> str:
+    """The signal that a shell's status of 128 + n stands for, such as ``SIGSEGV``; empty for any other status."""
+    try:
+        return signal.Signals(exit_code - 128).name
+    except ValueError:
+        return ""
 
 
 def now() -> str:

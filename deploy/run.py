@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -19,33 +20,31 @@ from core.errors import (
     LostConnection,
     OhforgeError,
     PermissionOnBoard,
-    ProgramCrashed,
-    ProgramFailed,
     RemoteFileMissing,
-    RunError,
 )
 from core.files import human_bytes
 from core.session import Session
+from deploy.aftermath import Aftermath, judge, look_back
 from deploy.board import Board, ShellResult
+from deploy.clock import BoardClock
 from deploy.hdc import describe_link
 from deploy.inspect import survey_board
 from deploy.lease import hold_board
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
 from deploy.pull import as_pattern, fetch_files
-from deploy.record import OUTPUTS, RunRecord, start_record
+from deploy.record import OUTPUTS, RunRecord, signal_name, start_record
 from deploy.render import render_script
 from deploy.script import new_token, quote
 from deploy.store import StoredFile, runs_folder, store_folder
 from deploy.transfer import FileToPlace, describe_files, ensure_stored
 
 if TYPE_CHECKING:
+    from deploy.hilog import LogFilter
     from native.artifact import Artifact
     from native.models import Model
     from native.runspec import RunSpec
 
 NOT_PREPARED = 125
-NOT_EXECUTABLE = 126
-LAST_LINES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +73,8 @@ class RunRequest:
     """How the program's output is understood."""
     pass_status: bool = False
     """True: a status other than 0 is the caller's to judge, not an error."""
+    log: LogFilter | None = None
+    """Which lines of the board's log the record shall have; None: all, and only when they are needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,7 @@ class RunOutcome:
     output: bytes
     """What the program printed, its end when it was very much."""
     complete: bool
+    aftermath: Aftermath = field(default_factory=Aftermath)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -106,6 +108,7 @@ class RunOutcome:
             "facts": self.facts,
             "outputs": [str(path) for path in self.outputs],
             "complete": self.complete,
+            **self.aftermath.for_script(self.record),
         }
 
 
@@ -125,8 +128,8 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
             content=_first_content(session, board, request, stored),
         )
         with _recorded(record), _terminated_as_interrupted():
-            _prepare(session, board, request, stored, record)
-            return _Run(session, board, request, stored, record).perform()
+            clock = _prepare(session, board, request, stored, record)
+            return _Run(session, board, request, stored, record, clock).perform()
 
 
 def _first_content(session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile]) -> dict[str, Any]:
@@ -173,8 +176,8 @@ def _first_content(session: Session, board: Board, request: RunRequest, stored: 
 
 def _prepare(
     session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile], record: RunRecord
-) -> None:
-    """One round trip tells whether the board can run it and what it lacks; that is then sent."""
+) -> BoardClock | None:
+    """One round trip tells whether the board can run it and what it lacks; that is then sent. Returns the board's time."""
     carried = {PurePosixPath(file.name).name for file in request.files}
     survey = survey_board(session, board, question_for(request.binaries, carried, [file.sha256 for file in stored]))
     about = record.content["board"]
@@ -193,21 +196,31 @@ def _prepare(
     session.console.info(
         f"on the board: {human_bytes(summary.bytes_sent)} sent, {human_bytes(summary.bytes_reused)} were there already"
     )
+    return survey.clock
 
 
 class _Run:
     """The steps of a run after its files are on the board."""
 
     def __init__(
-        self, session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile], record: RunRecord
+        self,
+        session: Session,
+        board: Board,
+        request: RunRequest,
+        stored: Sequence[StoredFile],
+        record: RunRecord,
+        clock: BoardClock | None,
     ) -> None:
         self.session, self.board, self.request, self.stored, self.record = session, board, request, stored, record
+        self.clock = clock
         self.folder = f"{runs_folder(board.profile)}/{record.folder.name}"
         self.patterns = (*request.outputs, *(request.spec.outputs if request.spec is not None else ()))
         record.save(command={**record.content["command"], "folder": self.folder})
 
     def perform(self) -> RunOutcome:
+        began = time.time()
         result, missing, attempts = self._run_until_complete()
+        times = (began, time.time())
         request, spec = self.request, self.request.spec
         metrics = {name: asdict(metric) for name, metric in spec.read_metrics(result.text).items()} if spec else {}
         facts = spec.read_facts(result.text) if spec else {}
@@ -224,7 +237,8 @@ class _Run:
             facts=facts,
         )
         outputs = self._fetch_outputs(result)
-        self._judge(result, missing)
+        aftermath = look_back(self.session, self.board, request, self.record, result, self.clock, times)
+        judge(request, self.board, result, missing, aftermath)
         self.record.end("done" if result.exit_code == 0 else "failed")
         return RunOutcome(
             record=self.record.folder,
@@ -238,6 +252,7 @@ class _Run:
             outputs=outputs,
             output=result.output,
             complete=not missing,
+            aftermath=aftermath,
         )
 
     def _run_until_complete(self) -> tuple[ShellResult, list[str], int]:
@@ -331,33 +346,6 @@ class _Run:
             self.board.shell(f"rm -rf {quote(self.folder)}", deadline=removing)
         except OhforgeError as error:
             self.session.console.warn(f"{self.folder} is left on board {self.board.serial}: {error.message}")
-
-    def _judge(self, result: ShellResult, missing: Sequence[str]) -> None:
-        if self.request.pass_status:
-            return
-        name, serial = self.request.program, self.board.serial
-        last = "\n".join(result.text.rstrip().splitlines()[-LAST_LINES:])
-        if crashed := signal_name(result.exit_code):
-            raise ProgramCrashed(
-                f"{name} on board {serial} was ended by {crashed} (status {result.exit_code}).\n{last}"
-            )
-        if result.exit_code == NOT_EXECUTABLE:
-            raise PermissionOnBoard(f"{name} may not be executed on board {serial} (status 126).\n{last}")
-        if result.exit_code != 0:
-            raise ProgramFailed(f"{name} on board {serial} ended with status {result.exit_code}.\n{last}")
-        if missing:
-            raise RunError(
-                f"{name} on board {serial} ended with status 0, twice without the end of its output: "
-                f"{', '.join(missing)} is missing."
-            )
-
-
-def signal_name(exit_code: int) -> str:
-    """The signal that a shell's status of 128 + n stands for, such as ``SIGSEGV``; empty for any other status."""
-    try:
-        return signal.Signals(exit_code - 128).name
-    except ValueError:
-        return ""
 
 
 @contextlib.contextmanager

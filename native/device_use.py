@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from core.errors import InvalidData
 
@@ -16,6 +17,8 @@ EVIDENCE_FILE = Path(__file__).with_name("mslite") / "evidence.yaml"
 ASKED = re.compile(r"^device asked for: (\S+)\r?$", re.MULTILINE)
 LISTED = re.compile(r"^nnrt device: (\S+) \(", re.MULTILINE)
 UNKNOWN = "unknown"
+LOG_TAGS = ("MSLiteFwk", "MS_LITE", "NNRt")
+"""Tags of the board's log under which the traces stand: MindSpore Lite of 3.2, of 4.1 and later, NNRt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +34,29 @@ class DeviceUse:
     evidence: tuple[str, ...]
     """The lines that say so."""
 
+    @property
+    def fell_back(self) -> bool:
+        """Whether the CPU computed at least a part of what was meant for NNRt."""
+        return self.asked not in ("", "cpu") and self.used in ("cpu", "mixed")
+
+    def as_json(self) -> dict[str, Any]:
+        """For the run record."""
+        how = list(self.evidence) or ["no trace in the output or in the board's log"]
+        return {"asked": self.asked, "listed": list(self.listed), "used": self.used, "how": how}
+
+
+def asked_device(output: str) -> str:
+    """The device that mslite says it was asked for; empty when `output` is of another program."""
+    found = ASKED.search(output)
+    return found[1] if found else ""
+
 
 def infer_device(output: str, log: str = "") -> DeviceUse:
     """What `output` of mslite and the board's `log` of the same time say about the device.
 
     No trace at all means ``unknown``, never NNRt. Raises InvalidData when the table of traces has another form.
     """
-    asked = ASKED.search(output)
-    wanted = asked[1] if asked else ""
+    wanted = asked_device(output)
     listed = tuple(LISTED.findall(output))
     if wanted == "cpu":
         return DeviceUse(asked=wanted, listed=listed, used="cpu", evidence=("nothing but the CPU was asked for",))

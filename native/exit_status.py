@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -56,7 +57,7 @@ def explain_exit(program: str, exit_status: int, output: str = "") -> Explanatio
     """The meaning of an exit status (0 to 255) of `program`, the name of a recipe or of its only program.
 
     What was printed counts more than the number, which can have two meanings. A program without a table of its own
-    gets the shell's meanings. Raises InvalidData when a table has another form.
+    gets the shell's meanings, and an empty sentence for any other status. Raises InvalidData when a table has another form.
     """
     table = load_statuses(program)
     for pattern, explanation in table.printed:
@@ -66,7 +67,7 @@ def explain_exit(program: str, exit_status: int, output: str = "") -> Explanatio
     known = table.by_code.get(int(failed["code"])) if failed else None
     if failed and known and table.by_exit.get(exit_status) == known:
         return replace(known, function=failed["function"])
-    return table.by_exit.get(exit_status) or _unknown(exit_status)
+    return table.by_exit.get(exit_status) or _unknown(exit_status, own=table.failed_call is not None)
 
 
 @cache
@@ -114,7 +115,13 @@ def _explanation(row: Mapping[str, Any]) -> Explanation:
     )
 
 
-def _unknown(exit_status: int) -> Explanation:
+def _unknown(exit_status: int, own: bool) -> Explanation:
+    """`own`: the program has a table, in which the status is not."""
     if exit_status > 128:
-        return Explanation(sentence=f"The program was ended by signal {exit_status - 128}.", remedy="")
-    return Explanation(sentence=f"The program ended with status {exit_status}, which it does not use.", remedy="")
+        number = exit_status - 128
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        return Explanation(sentence=f"The program was ended by {name}.", remedy="")
+    if own:
+        return Explanation(sentence=f"The program ended with status {exit_status}, which it does not use.", remedy="")
+    # What the status of any other program means is its own affair.
+    return Explanation(sentence="", remedy="")

@@ -26,6 +26,8 @@ IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".we
 MEAN = (0.485, 0.456, 0.406)
 DEVIATION = (0.229, 0.224, 0.225)
 """Of the red, green and blue of ImageNet's pictures, on a scale of 0 to 1."""
+NPY_MAGIC = b"\x93NUMPY"
+MAX_HEADER = 64 * 1024
 MARGIN = 256 / 224
 """How much larger than the model's input the picture is before its middle is cut out."""
 
@@ -38,11 +40,16 @@ class PreparedInputs:
     arguments: tuple[str, ...]
 
 
-def prepare_inputs(info: MsInfo, given: Sequence[str], folder: Path) -> PreparedInputs:
+def prepare_inputs(
+    info: MsInfo, given: Sequence[str], folder: Path, *, place: str = "", resized: bool = False
+) -> PreparedInputs:
     """Makes the inputs of a model ready for mslite; `given` are ``FILE`` or ``WHICH=FILE`` (a name or a number).
 
-    Images are written to `folder` as ``.npy``. Raises UsageError for a file that is not there, is no readable image,
-    or has the name of another; ModelError when the model's input is not an image.
+    `place` is the folder on the board, with a slash at its end, where they will lie; `resized` says that the run gives
+    the inputs other shapes than the model's.
+
+    Images are written to `folder` as ``.npy``. Raises UsageError for a file that is not there, does not fit its input,
+    is no readable image, or has the name of another; ModelError when the model's input is not an image.
     """
     files: list[Path] = []
     arguments: list[str] = []
@@ -57,10 +64,12 @@ def prepare_inputs(info: MsInfo, given: Sequence[str], folder: Path) -> Prepared
             local = folder / f"input-{tensor.index}-{path.stem}.npy"
             write_atomic(local, image_to_npy(path, tensor))
             path = local
+        if not resized:
+            check_fit(path, tensor)
         if path.name in {file.name for file in files if file != path}:
             raise UsageError(f"Two input files are called {path.name}; on the board they lie in one folder.")
         files.append(path)
-        arguments += ["--input", f"{which}={path.name}" if which else path.name]
+        arguments += ["--input", f"{which}={place}{path.name}" if which else f"{place}{path.name}"]
     return PreparedInputs(files=tuple(dict.fromkeys(files)), arguments=tuple(arguments))
 
 
@@ -86,12 +95,83 @@ def image_to_npy(path: Path, tensor: MsTensor) -> bytes:
     return npy_header("<f4", shape) + numbers.tobytes()
 
 
+def check_fit(path: Path, tensor: MsTensor) -> None:
+    """Raises UsageError unless a ``.npy`` or raw file has the type, shape and size of `tensor`, as mslite demands it.
+
+    A shape that is set only when the model runs, and an item size that we do not know, are left to mslite.
+    """
+    with path.open("rb") as file:
+        head = file.read(MAX_HEADER)
+        size = file.seek(0, 2)
+    if not tensor.size:
+        return
+    if not head.startswith(NPY_MAGIC):
+        if size != tensor.size:
+            raise UsageError(
+                f"{path} has {size} bytes, but input {tensor.name} ({_type_and_shape(tensor)}) needs {tensor.size}."
+            )
+        return
+    kind, fortran, shape, offset = _read_npy_header(path, head)
+    if fortran:
+        raise UsageError(f"{path} is stored column by column.", remedy="Save a C-contiguous array.")
+    if kind.lstrip("<|=") != np_kind(tensor):
+        raise UsageError(f"{path} holds {kind}, but input {tensor.name} is {_type_and_shape(tensor)}.")
+    if _without_leading_ones(shape) != _without_leading_ones(tensor.shape):
+        turned = len(shape) == len(tensor.shape) == 4 and shape == tuple(tensor.shape[axis] for axis in (0, 3, 1, 2))
+        raise UsageError(
+            f"{path} has shape {'x'.join(map(str, shape))}, but input {tensor.name} is {_type_and_shape(tensor)}.",
+            remedy="The file is NCHW, the model takes NHWC: transpose it with axes (0, 2, 3, 1)." if turned else None,
+        )
+    if size - offset != tensor.size:
+        raise UsageError(f"{path} is cut short or has more numbers than its header says.")
+
+
+def describe_npy(path: Path) -> str:
+    """Type and shape of a ``.npy`` file in words, such as ``f4 1x1001``; empty when it is none."""
+    try:
+        with path.open("rb") as file:
+            kind, _, shape, _ = _read_npy_header(path, file.read(MAX_HEADER))
+    except (OSError, UsageError):
+        return ""
+    return f"{kind.lstrip('<|=')} {'x'.join(map(str, shape))}".rstrip()
+
+
+def np_kind(tensor: MsTensor) -> str:
+    """The type as ``.npy`` headers write it, without the byte order: ``f4``, ``i8``, ``b1`` …"""
+    letter = {"bool": "b", "float": "f", "int": "i", "uint": "u"}[tensor.dtype.rstrip("0123456789")]
+    return f"{letter}{tensor.item_size}"
+
+
 def npy_header(data_type: str, shape: Sequence[int]) -> bytes:
     """The beginning of a ``.npy`` file, version 1.0: magic, length, a dict as text, padded to a multiple of 64."""
     sizes = "".join(f"{size}, " for size in shape)
     text = f"{{'descr': '{data_type}', 'fortran_order': False, 'shape': ({sizes.rstrip()}), }}"
     padded = text + " " * (-(10 + len(text) + 1) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode("latin-1")
+
+
+def _read_npy_header(path: Path, head: bytes) -> tuple[str, bool, tuple[int, ...], int]:
+    """Data type, whether it is column by column, shape, and where the numbers begin."""
+    import ast
+
+    start = 10 if head[6:7] == b"\x01" else 12
+    offset = start + int.from_bytes(head[8:start], "little")
+    try:
+        said = ast.literal_eval(head[start:offset].decode("latin-1").strip())
+        shape = tuple(int(size) for size in said["shape"])
+        return str(said["descr"]), bool(said["fortran_order"]), shape, offset
+    except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError) as error:
+        raise UsageError(f"{path} is a .npy file with a damaged header.") from error
+
+
+def _without_leading_ones(shape: Sequence[int]) -> tuple[int, ...]:
+    """One picture may stand for a batch of one."""
+    ones = next((index for index, size in enumerate(shape) if size != 1), len(shape))
+    return tuple(shape[ones:])
+
+
+def _type_and_shape(tensor: MsTensor) -> str:
+    return f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}"
 
 
 def _split(entry: str) -> tuple[str, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from PIL import Image
 
 from core.errors import ModelError, UsageError
 from native.formats.ms import MsInfo, read_ms
-from native.inputs import npy_header, prepare_inputs
+from native.inputs import describe_npy, npy_header, prepare_inputs
 from tests.support import ms_ops as ops
 from tests.support.ms_writer import ModelWriter
 
@@ -77,7 +78,7 @@ def test_a_camera_picture_is_turned_the_right_way_up(tmp_path: Path) -> None:
 def test_other_files_go_as_they_are_and_keep_their_order(tmp_path: Path) -> None:
     info = model(tmp_path, [2, 2], [4])
     for name in ("a.npy", "b.bin", "c=d.npy"):
-        (tmp_path / name).write_bytes(b"anything")
+        (tmp_path / name).write_bytes(b"sixteen bytes ok")
     prepared = prepare_inputs(info, [f"1={tmp_path}/b.bin", f"{tmp_path}/a.npy"], tmp_path)
     assert prepared.arguments == ("--input", "1=b.bin", "--input", "a.npy")
     assert [path.name for path in prepared.files] == ["b.bin", "a.npy"]
@@ -87,25 +88,65 @@ def test_other_files_go_as_they_are_and_keep_their_order(tmp_path: Path) -> None
 
 
 def test_what_cannot_be_an_input_is_named(tmp_path: Path) -> None:
-    info = model(tmp_path, [1, 4, 4, 3], [2])
+    info, alike = model(tmp_path, [1, 4, 4, 3], [2]), model(tmp_path, [1], [1])
     good = picture(tmp_path / "good.png", (1, 2, 3))
     (tmp_path / "bad.jpg").write_bytes(b"\xff\xd8\xffnot really")
     (tmp_path / "empty.png").write_bytes(b"")
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "x.npy").write_bytes(b"1")
-    (tmp_path / "x.npy").write_bytes(b"2")
+    (tmp_path / "a" / "x.npy").write_bytes(b"1234")
+    (tmp_path / "x.npy").write_bytes(b"5678")
     cases: list[tuple[list[str], type[Exception], str]] = [
         (["nowhere.npy"], UsageError, "no input file nowhere.npy"),
         ([f"{tmp_path}/bad.jpg"], UsageError, "cannot be read as a picture"),
         ([f"{tmp_path}/empty.png"], UsageError, "cannot be read as a picture"),
         ([f"in7={good}"], UsageError, "no input in7; it has: 0 in0, 1 in1"),
-        ([f"{tmp_path}/x.npy"] * 3, UsageError, "no input 2"),
         ([f"in1={good}"], ModelError, "Input in1 is float32 2; a picture needs"),
-        ([f"{tmp_path}/x.npy", f"{tmp_path}/a/x.npy"], UsageError, "Two input files are called x.npy"),
     ]
     for given, error, message in cases:
         with pytest.raises(error, match=message):
             prepare_inputs(info, given, tmp_path)
+    with pytest.raises(UsageError, match="no input 2"):
+        prepare_inputs(alike, [f"{tmp_path}/x.npy"] * 3, tmp_path)
+    with pytest.raises(UsageError, match=r"Two input files are called x\.npy"):
+        prepare_inputs(alike, [f"{tmp_path}/x.npy", f"{tmp_path}/a/x.npy"], tmp_path)
+
+
+def test_a_file_that_does_not_fit_its_input_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    info = model(tmp_path, [1, 4, 6, 3])
+    good = np.zeros((1, 4, 6, 3), np.float32)
+    cases: list[tuple[object, str, str]] = [
+        (np.zeros((1, 3, 4, 6), np.float32), "has shape 1x3x4x6, but input in0 is float32 1x4x6x3", "NCHW"),
+        (good.astype(np.float64), "holds <f8, but input in0 is float32", ""),
+        (good.astype(">f4"), "holds >f4", ""),
+        (np.asfortranarray(np.zeros((4, 6, 3), np.float32)), "stored column by column", "C-contiguous"),
+        (np.zeros((2, 4, 6, 3), np.float32), "has shape 2x4x6x3", ""),
+        (np.array([{}]), "holds |O", ""),
+        (b"\0" * 287, "has 287 bytes, but input in0 (float32 1x4x6x3) needs 288", ""),
+        (b"\x93NUMPY\1\0\x0a\0{'descr': ", "damaged header", ""),
+        (b"\x93NUMPY", "damaged header", ""),
+        (npy_header("<f4", (1, 4, 6, 3)) + bytes(287), "cut short", ""),
+    ]
+    path = tmp_path / "in.npy"
+    for content, message, remedy in cases:
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            np.save(path, content)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=re.escape(message)) as caught:
+            prepare_inputs(info, [str(path)], tmp_path)
+        assert remedy in caught.value.remedy
+    for fitting in (good, good[0]):  # One picture stands for a batch of one.
+        np.save(path, fitting)
+        assert prepare_inputs(info, [str(path)], tmp_path, place="inputs/").arguments == ("--input", "inputs/in.npy")
+    np.save(path, np.zeros((1, 2, 2, 3), np.float32))
+    assert prepare_inputs(info, [str(path)], tmp_path, resized=True).files == (path,)
+
+
+def test_what_an_output_file_holds_is_said_in_words(tmp_path: Path) -> None:
+    np.save(tmp_path / "0-x.npy", np.zeros((1, 1001), np.float32))
+    (tmp_path / "no.npy").write_bytes(b"text")
+    assert describe_npy(tmp_path / "0-x.npy") == "f4 1x1001"
+    assert describe_npy(tmp_path / "no.npy") == describe_npy(tmp_path / "nowhere.npy") == ""
 
 
 def test_the_header_is_numpys_own() -> None:

@@ -1,0 +1,158 @@
+"""What is found out when a program has ended: what its status means, what the board logged, which device computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.errors import OhforgeError, PermissionOnBoard, ProgramCrashed, ProgramFailed, RunError
+from core.session import Session
+from deploy.board import Board, ShellResult
+from deploy.clock import BoardClock
+from deploy.faultlog import SIGNALS, CrashLog, describe_crash, fetch_crash_logs
+from deploy.hilog import LogFilter, capture_log, relevant_lines
+from deploy.record import RunRecord, signal_name
+
+if TYPE_CHECKING:
+    from deploy.run import RunRequest
+    from native.device_use import DeviceUse
+    from native.exit_status import Explanation
+
+NOT_EXECUTABLE = 126
+LAST_LINES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aftermath:
+    """What is known beside the program's output and status."""
+
+    explanation: Explanation | None = None
+    """None when the program ended with status 0, or with one that only it knows the meaning of."""
+    device: DeviceUse | None = None
+    log: dict[str, Any] | None = None
+    crash_logs: tuple[CrashLog, ...] = ()
+
+    def as_json(self, record: RunRecord) -> dict[str, Any]:
+        """The part of the record."""
+        return {
+            "device": self.device.as_json() if self.device is not None else None,
+            "log": self.log,
+            "crash_logs": [log.as_json(record.folder) for log in self.crash_logs],
+        }
+
+    def for_script(self, record: Path) -> dict[str, Any]:
+        """The part of the answer of ``board.run --json``."""
+        why = self.explanation
+        return {
+            "explanation": {"sentence": why.sentence, "remedy": why.remedy} if why is not None else None,
+            "device": self.device.as_json() if self.device is not None else None,
+            "log": str(record / self.log["file"]) if self.log is not None else None,
+            "crash_logs": [str(log.path) for log in self.crash_logs],
+        }
+
+
+def look_back(
+    session: Session,
+    board: Board,
+    request: RunRequest,
+    record: RunRecord,
+    result: ShellResult,
+    clock: BoardClock | None,
+    times: tuple[float, float],
+) -> Aftermath:
+    """Asks the board what it still knows of the run that lasted from the first to the second of `times` (host's clock).
+
+    The log is read when it was asked for, when the program failed, and when only it can tell which device computed;
+    each costs a call of hdc. That something cannot be had is said, and no reason to call the run failed.
+    """
+    window = clock.window(*times) if clock is not None else None
+    log: dict[str, Any] | None = None
+    if chosen := _wanted_log(request, result):
+        try:
+            if window is None:
+                session.console.warn("the board cannot tell the time, so its log cannot be tied to this run")
+            else:
+                log = capture_log(session, board, record.folder, window, chosen)
+        except OhforgeError as error:
+            session.console.warn(f"the board's log of this run could not be read: {error.message}")
+    crash_logs: list[CrashLog] = []
+    if clock is not None and signal_name(result.exit_code) in SIGNALS:
+        try:
+            crash_logs = fetch_crash_logs(session, board, record.folder, clock, times[0])
+        except OhforgeError as error:
+            session.console.warn(f"crash logs of this run could not be fetched: {error.message}")
+    aftermath = Aftermath(
+        explanation=_explain(request, result),
+        device=_find_device(request, record, result),
+        log=log,
+        crash_logs=tuple(crash_logs),
+    )
+    record.save(**aftermath.as_json(record))
+    return aftermath
+
+
+def judge(request: RunRequest, board: Board, result: ShellResult, missing: Sequence[str], known: Aftermath) -> None:
+    """Raises PermissionOnBoard, ProgramCrashed, ProgramFailed or RunError unless the program ended well and whole.
+
+    Raises nothing when the status is the caller's to judge.
+    """
+    if request.pass_status:
+        return
+    name, serial, status = request.program, board.serial, result.exit_code
+    sentence, remedy = ".", None
+    if known.explanation is not None:
+        sentence, remedy = f": {known.explanation.sentence}", known.explanation.remedy or None
+    last = "\n".join(result.text.rstrip().splitlines()[-LAST_LINES:])
+    if crashed := signal_name(status):
+        found = describe_crash(list(known.crash_logs), request.executable)
+        raise ProgramCrashed(
+            f"{name} on board {serial} was ended by {crashed} (status {status}){sentence}\n{last}\n{found}".rstrip(),
+            remedy=remedy,
+        )
+    if status == NOT_EXECUTABLE:
+        raise PermissionOnBoard(f"{name} may not be executed on board {serial} (status 126).\n{last}", remedy=remedy)
+    if status != 0:
+        raise ProgramFailed(f"{name} on board {serial} ended with status {status}{sentence}\n{last}", remedy=remedy)
+    if missing:
+        raise RunError(
+            f"{name} on board {serial} ended with status 0, twice without the end of its output: "
+            f"{', '.join(missing)} is missing."
+        )
+
+
+def _wanted_log(request: RunRequest, result: ShellResult) -> LogFilter | None:
+    from native.device_use import LOG_TAGS, asked_device
+
+    beyond_cpu = _computes_on_device(request) and asked_device(result.text) not in ("", "cpu")
+    if request.log is not None and beyond_cpu and request.log.tags:
+        # The lines that tell which device computed are wanted all the same.
+        return LogFilter(levels=request.log.levels, tags=tuple(dict.fromkeys((*request.log.tags, *LOG_TAGS))))
+    if request.log is None and (result.exit_code != 0 or beyond_cpu):
+        return LogFilter()
+    return request.log
+
+
+def _computes_on_device(request: RunRequest) -> bool:
+    return request.spec is not None and request.spec.model == "ms"
+
+
+def _find_device(request: RunRequest, record: RunRecord, result: ShellResult) -> DeviceUse | None:
+    from deploy.hilog import FILE
+    from native.device_use import LOG_TAGS, infer_device
+
+    if not _computes_on_device(request):
+        return None
+    use = infer_device(result.text, relevant_lines(record.folder / FILE, LOG_TAGS))
+    return use if use.asked else None
+
+
+def _explain(request: RunRequest, result: ShellResult) -> Explanation | None:
+    from native.exit_status import explain_exit
+
+    if result.exit_code == 0:
+        return None
+    program = request.artifact.program if request.artifact is not None else ""
+    explanation = explain_exit(program, result.exit_code, result.text)
+    return explanation if explanation.sentence else None

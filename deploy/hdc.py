@@ -178,7 +178,9 @@ class HdcBoard:
         reader = MarkerReader(token, on_output)
         started = time.monotonic()
         words = ("-t", self._serial, "shell", wrap(token))
-        until = _UntilMarker(at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, reader=reader)
+        until = _UntilMarker(
+            at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, whole=deadline, reader=reader
+        )
         said = b""
         try:
             result = self.hdc.call(self._session, words, deadline=until, on_stdout=reader.feed)
@@ -330,11 +332,12 @@ class _ScriptDamaged(Exception):
 class _UntilMarker(Deadline):
     """A deadline that comes soon after the marker has come."""
 
+    whole: Deadline
     reader: MarkerReader
 
     @property
     def remaining(self) -> float:
-        left = max(0.0, self.at - time.monotonic())
+        left = self.whole.remaining
         if self.reader.ended_at is None:
             return left
         return min(left, max(0.0, self.reader.ended_at + LINGER_SECONDS - time.monotonic()))

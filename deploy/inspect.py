@@ -88,6 +88,8 @@ class Survey:
     parameters: Mapping[str, str] = field(default_factory=dict)
     stored: Mapping[str, int] = field(default_factory=dict)
     """Sizes of the files in the store."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of files that are on their way into the store, by the names that they shall have there."""
     proven: frozenset[str] = frozenset()
     """Names in the store that are unchanged since their hash was verified there."""
     clock: BoardClock | None = None
@@ -187,6 +189,11 @@ def read_survey(text: str) -> Survey:
         )
     storage, free = read_df(sections.get("space", ""))
     stored = sections.get("stored", "").splitlines()
+    parts: dict[str, int] = {}
+    for line in sections.get("parts", "").splitlines():
+        path, size = line.split()
+        name = path.partition(".parts/")[0]
+        parts[name] = parts.get(name, 0) + int(size)
     proven = set(sections.get("proven", "").splitlines())
     return Survey(
         machine=machine[0],
@@ -203,6 +210,7 @@ def read_survey(text: str) -> Survey:
         cpu=sections.get("cpu", "").strip(),
         parameters=dict(_read_parameters(sections.get("parameters", ""))),
         stored={line.split()[0]: int(line.split()[1]) for line in stored},
+        parts=parts,
         proven=frozenset(line.split()[0] for line in stored if line in proven),
     )
 

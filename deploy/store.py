@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.deadline import Deadline
-from core.errors import BoardError, PermissionOnBoard
-from core.files import CHUNK
+from core.errors import BoardError, PermissionOnBoard, TransferError
+from core.files import CHUNK, sha256_file
 from deploy.board import Board, Profile
 from deploy.inspect import IDENTITY, Survey, read_df
 from deploy.render import render_script
@@ -32,6 +32,16 @@ class StoredFile:
     sha256: str
     size: int
     local: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrived:
+    """A file on the board that is to be taken into the store. `found_as` is where it lies, below the store."""
+
+    file: StoredFile
+    found_as: str
+    proven: bool = False
+    """Whether its content was verified already, on the board and in this process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +68,11 @@ def part_path(profile: Profile, name: str) -> str:
     return f"{store_folder(profile)}/{name}.part"
 
 
+def parts_folder(name: str) -> str:
+    """The folder, below the store, in which a large file grows."""
+    return f"{name}.parts"
+
+
 def is_stored(survey: Survey, file: StoredFile) -> bool:
     """Whether the file is on the board with the right content, as far as the note in the store proves it."""
     return file.sha256 in survey.proven and survey.stored[file.sha256] == file.size
@@ -68,28 +83,31 @@ def needs_proof(survey: Survey, file: StoredFile) -> bool:
     return not is_stored(survey, file) and survey.stored.get(file.sha256) == file.size
 
 
-def confirm_files(
-    board: Board, sent: Sequence[StoredFile], unproven: Sequence[StoredFile], *, tool: str, deadline: Deadline
-) -> Verdict:
-    """Has the board hash files that arrived (``.part``) and such as are there without proof; takes in those that are right.
+def confirm_files(board: Board, files: Sequence[Arrived], *, tool: str, deadline: Deadline) -> Verdict:
+    """Has the board compare sizes and, where they are not proven, hashes; takes into the store what is right.
 
-    The others are removed from the store. Raises PermissionOnBoard when the store cannot be written.
+    The others are removed from the store. Raises PermissionOnBoard when the store cannot be written, TransferError
+    when a local file is not what it was.
     """
-    files = [(file, f"{file.sha256}.part") for file in sent] + [(file, file.sha256) for file in unproven]
     script = render_script(
         "confirm",
         store=store_folder(board.profile),
         identity=IDENTITY,
         tool=tool,
         files=[
-            {"name": file.sha256, "found_as": name, "size": file.size, "hash": local_hash(file, tool)}
-            for file, name in files
+            {
+                "name": entry.file.sha256,
+                "found_as": entry.found_as,
+                "size": entry.file.size,
+                "hash": "" if entry.proven else local_hash(entry.file, tool),
+            }
+            for entry in files
         ],
     )
-    total = sum(file.size for file, _ in files)
+    total = sum(entry.file.size for entry in files if not entry.proven)
     waiting = deadline.within(60 + total / HASH_BYTES_PER_SECOND, f"{tool} on board {board.serial}")
     result = board.shell(script, deadline=waiting)
-    return _read_verdict(result.text, {file.sha256: file.size for file, _ in files}, board)
+    return _read_verdict(result.text, {entry.file.sha256: entry.file.size for entry in files}, board)
 
 
 def _read_verdict(text: str, sizes: dict[str, int], board: Board) -> Verdict:
@@ -117,10 +135,15 @@ def _read_verdict(text: str, sizes: dict[str, int], board: Board) -> Verdict:
 
 
 def local_hash(file: StoredFile, tool: str) -> str:
-    """What `tool` of the board must say of the file."""
+    """What `tool` of the board must say of the file. Raises TransferError when the file was changed meanwhile."""
     if tool == "sha256sum":
         return file.sha256
-    return md5_file(file.local)
+    digest = md5_file(file.local)
+    if sha256_file(file.local) != file.sha256:
+        raise TransferError(
+            f"{file.local} was changed while it was being sent.", remedy="Run again when it is complete."
+        )
+    return digest
 
 
 def md5_file(path: Path) -> str:

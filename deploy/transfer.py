@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -28,12 +28,14 @@ from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.session import Session
 from deploy.board import Board
+from deploy.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.hdc_paths import check_local_file, check_remote_path
 from deploy.inspect import Question, Survey, require_usable, survey_board
 from deploy.render import render_script
 from deploy.script import quote
 from deploy.store import (
     HASH_BYTES_PER_SECOND,
+    Arrived,
     StoredFile,
     confirm_files,
     is_stored,
@@ -163,14 +165,14 @@ def ensure_stored(session: Session, board: Board, files: Sequence[StoredFile], s
     wanted = {file.sha256: file for file in files}
     unproven = [file for file in wanted.values() if needs_proof(survey, file)]
     to_send = [file for file in wanted.values() if not is_stored(survey, file) and file not in unproven]
-    check_space(board, to_send, survey.free_bytes)
+    check_space(board, to_send, survey.free_bytes, survey.parts)
     sent: dict[str, int] = {}
     if to_send or unproven:
         with _one_at_a_time(session, board):
-            sent = _send_and_confirm(session, board, to_send, unproven, survey.hash_tool)
+            sent = _send_and_confirm(session, board, to_send, unproven, survey)
     return TransferSummary(
         bytes_sent=sum(sent.values()),
-        bytes_reused=sum(file.size for file in wanted.values() if file.sha256 not in sent),
+        bytes_reused=sum(max(0, file.size - sent.get(file.sha256, 0)) for file in wanted.values()),
         files_sent=len(sent),
         files_reused=len(wanted) - len(sent),
         seconds=time.monotonic() - started,
@@ -178,9 +180,14 @@ def ensure_stored(session: Session, board: Board, files: Sequence[StoredFile], s
     )
 
 
-def check_space(board: Board, files: Sequence[StoredFile], free_bytes: int | None) -> None:
-    """Raises NoSpaceOnBoard, before anything is sent, when `files` do not fit into `free_bytes` (None: not known)."""
-    needed = sum(file.size for file in files)
+def check_space(
+    board: Board, files: Sequence[StoredFile], free_bytes: int | None, parts: Mapping[str, int] | None = None
+) -> None:
+    """Raises NoSpaceOnBoard, before anything is sent, when `files` do not fit into `free_bytes` (None: not known).
+
+    `parts` says how many bytes of them are there from an earlier try.
+    """
+    needed = _lacking(files, parts or {}) + room_for_chunks(files)
     if files and free_bytes is not None and needed + SPARE_BYTES > free_bytes:
         raise NoSpaceOnBoard(
             f"Board {board.serial} has {human_bytes(free_bytes)} free in {board.profile.device_dir}, "
@@ -188,6 +195,10 @@ def check_space(board: Board, files: Sequence[StoredFile], free_bytes: int | Non
             needed_bytes=needed,
             free_bytes=free_bytes,
         )
+
+
+def _lacking(files: Sequence[StoredFile], parts: Mapping[str, int]) -> int:
+    return sum(max(0, file.size - parts.get(file.sha256, 0)) for file in files)
 
 
 def link_files(
@@ -231,16 +242,18 @@ def _one_at_a_time(session: Session, board: Board) -> Iterator[None]:
 
 
 def _send_and_confirm(
-    session: Session, board: Board, to_send: Sequence[StoredFile], unproven: Sequence[StoredFile], tool: str
+    session: Session, board: Board, to_send: Sequence[StoredFile], unproven: Sequence[StoredFile], survey: Survey
 ) -> dict[str, int]:
     """Sends, has the board verify, and does it once more with what was not right; bytes sent by name."""
     deadline = Deadline.after(session.settings.timeouts.transfer, f"the transfer to board {board.serial}")
+    room = None
+    if survey.free_bytes is not None:
+        room = survey.free_bytes - SPARE_BYTES - _lacking(to_send, survey.parts)
     sent: dict[str, int] = {}
     for attempt in (1, 2):
-        _send_all(session, board, to_send, deadline)
-        for file in to_send:
-            sent[file.sha256] = sent.get(file.sha256, 0) + file.size
-        verdict = confirm_files(board, to_send, unproven, tool=tool, deadline=deadline)
+        arrived = _send_all(session, board, to_send, tool=survey.hash_tool, room=room, deadline=deadline, sent=sent)
+        there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
+        verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_tool, deadline=deadline)
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
         if not wrong:
             return sent
@@ -251,26 +264,53 @@ def _send_and_confirm(
             names = ", ".join(file.local.name for file in wrong)
             session.console.warn(f"not what it should be on board {board.serial}: {names}; sending it again")
         to_send, unproven = wrong, ()
+    if changed := [file.local.name for file in wrong if sha256_file(file.local) != file.sha256]:
+        raise TransferError(
+            f"{', '.join(changed)} was changed while it was being sent.", remedy="Run again when it is complete."
+        )
     raise ContentDiffers(
         f"Board {board.serial}: {', '.join(file.local.name for file in wrong)} arrived with another content, twice "
-        f"(by {tool}). The wrong copy was removed."
+        f"(by {survey.hash_tool}). The wrong copy was removed."
     )
 
 
-def _send_all(session: Session, board: Board, files: Sequence[StoredFile], deadline: Deadline) -> None:
+def _send_all(
+    session: Session,
+    board: Board,
+    files: Sequence[StoredFile],
+    *,
+    tool: str,
+    room: int | None,
+    deadline: Deadline,
+    sent: dict[str, int],
+) -> list[Arrived]:
+    """Sends files and says where they are on the board; adds to `sent` what that took."""
     total = sum(file.size for file in files)
+    arrived: list[Arrived] = []
     if not files:
-        return
+        return arrived
     title = f"sending to {board.serial}"
     session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
     with session.console.progress(title, total) as progress:
         done = 0
         for file in files:
             progress.say(file.local.name)
-            with _watched(board, file, done, progress):
-                _send_one(board, file, deadline)
+            took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
+            if is_large(file):
+
+                def reach(there: int, before: int = done) -> None:
+                    progress.reach(before + there)
+
+                grown = send_in_chunks(session, board, file, tool=tool, room=room, deadline=deadline, reach=reach)
+                took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
+            else:
+                with _watched(board, file, done, progress):
+                    _send_one(board, file, deadline)
+            sent[file.sha256] = sent.get(file.sha256, 0) + took
+            arrived.append(place)
             done += file.size
             progress.reach(done)
+    return arrived
 
 
 def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:

@@ -1,0 +1,373 @@
+"""Large files to a board in chunks: each is verified there and joined to those before it, so that a cut costs one chunk.
+
+On the board a large file grows in the folder ``store/<sha256>.parts``: ``joined`` holds what was verified so far, in
+order, and chunks arrive beside it. One hdc process sends a chunk; one more verifies and joins it while the next is on
+its way. So the board needs room for the file and two chunks, and ``joined`` is what the next try goes on from. It is not
+trusted then: a file that was not sent in one go is hashed as a whole before it is taken into the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import math
+import platform
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.deadline import Deadline
+from core.errors import (
+    BoardError,
+    ContentDiffers,
+    LostConnection,
+    NoSpaceOnBoard,
+    OhforgeError,
+    PermissionOnBoard,
+    TransferError,
+)
+from core.files import CHUNK, human_bytes, require_space
+from core.session import Session
+from deploy.board import Board
+from deploy.inspect import read_df
+from deploy.render import render_script
+from deploy.script import quote
+from deploy.store import HASH_BYTES_PER_SECOND, StoredFile, parts_folder, store_folder
+
+CHUNKED_FROM = 64 * 1024 * 1024
+"""Smaller files are sent whole."""
+SMALLEST_CHUNK = 16 * 1024 * 1024
+LARGEST_CHUNK = 128 * 1024 * 1024
+CHUNK_SECONDS = 3.0
+"""How long one chunk should be on its way: chunks grow and shrink with the speed of the link."""
+SLOWEST_LINK = 100_000
+"""Bytes a second below which a link counts as dead."""
+TRIES = 2
+"""How often one chunk is sent before it is an error."""
+GRACE_SECONDS = 5.0
+"""How long the chunk that is being joined may still take when the transfer has failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grown:
+    """How a file came to the board in chunks."""
+
+    bytes_sent: int
+    found_as: str
+    """Where it lies now, below the store."""
+    proven: bool
+    """Whether every byte of it was read here, verified there and joined in this one go."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chunk:
+    """A part of a local file, copied into a file of its own because hdc sends whole files only."""
+
+    offset: int
+    size: int
+    hash: str
+    path: Path
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+def is_large(file: StoredFile) -> bool:
+    """Whether the file goes in chunks."""
+    return file.size >= CHUNKED_FROM
+
+
+def room_for_chunks(files: Sequence[StoredFile]) -> int:
+    """Bytes that must be free on a board besides what `files` themselves need."""
+    return 2 * SMALLEST_CHUNK if any(map(is_large, files)) else 0
+
+
+def send_in_chunks(
+    session: Session,
+    board: Board,
+    file: StoredFile,
+    *,
+    tool: str,
+    room: int | None,
+    deadline: Deadline,
+    reach: Callable[[int], None],
+) -> Grown:
+    """Sends what the board lacks of `file`; `tool` hashes there, `room` is what chunks may take up in bytes.
+
+    `reach` is told how many bytes of the file are there. When this raises, the next call goes on at the last chunk.
+    Raises TransferError, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection, NotEnoughSpace (here), …
+    """
+    push = _Push(session=session, board=board, file=file, tool=tool, room=room, deadline=deadline, reach=reach)
+    try:
+        return push.run()
+    except BaseException:
+        if push.joined:
+            session.console.info(
+                f"{human_bytes(push.joined)} of {file.local.name} are on board {board.serial}; "
+                "the next push goes on from there"
+            )
+        raise
+
+
+@dataclass(kw_only=True)
+class _Push:
+    """One file on its way. `joined` is how many bytes the board has verified, as far as is known here."""
+
+    session: Session
+    board: Board
+    file: StoredFile
+    tool: str
+    room: int | None
+    deadline: Deadline
+    reach: Callable[[int], None]
+    joined: int = 0
+    sent: int = 0
+    size: int = field(default_factory=lambda: SMALLEST_CHUNK)
+    failures: dict[int, int] = field(default_factory=dict)
+    """How often a chunk at an offset was wrong."""
+    taken_in: bool = False
+    """Whether another computer has brought the whole file meanwhile."""
+
+    def __post_init__(self) -> None:
+        # One name for this computer and user, so that what it left behind is removed the next time.
+        here = f"{platform.node()} {self.session.settings.data}"
+        self.owner = hashlib.sha256(here.encode()).hexdigest()[:12]
+        self.store = store_folder(self.board.profile)
+        self.folder = parts_folder(self.file.sha256)
+        self.names = itertools.cycle((f"{self.owner}-{secrets.token_hex(4)}", f"{self.owner}-{secrets.token_hex(4)}"))
+        self.cutter = _Cutter(self.file, self.tool)
+        self.leash = _Leash()
+
+    def run(self) -> Grown:
+        self._begin()
+        self.reach(self.joined)
+        spooled = min(2 * self._limit(), self.file.size - self.joined)
+        require_space(Path(tempfile.gettempdir()), spooled, "Sending a large file in chunks")
+        with (
+            tempfile.TemporaryDirectory(prefix="ohforge-") as spool,
+            ThreadPoolExecutor(1) as cutting,
+            ThreadPoolExecutor(1) as joining,
+        ):
+            try:
+                self._send_all(Path(spool), cutting, joining)
+            except BaseException:
+                self.leash.end_after(GRACE_SECONDS)
+                raise
+        if self.cutter.differs:
+            self._throw_away()
+            raise TransferError(
+                f"{self.file.local} was changed while it was being sent.", remedy="Run again when it is complete."
+            )
+        name = self.file.sha256 if self.taken_in else f"{self.folder}/joined"
+        return Grown(bytes_sent=self.sent, found_as=name, proven=self.cutter.proven and not self.taken_in)
+
+    def _begin(self) -> None:
+        script = render_script(
+            "begin_parts",
+            store=self.store,
+            folder=self.folder,
+            owner=self.owner,
+            size=self.file.size,
+        )
+        waiting = self.deadline.within(60, f"board {self.board.serial} to prepare for a large file")
+        text = self.board.shell(script, deadline=waiting).text
+        found = re.search(r"^at (\d+)$", text, re.MULTILINE)
+        if found is None:
+            raise PermissionOnBoard(
+                f"Board {self.board.serial}: {text.strip()[-300:] or f'{self.store} cannot be written'}."
+            )
+        self.joined = int(found[1])
+        if self.joined:
+            self.session.console.info(
+                f"{human_bytes(self.joined)} of {self.file.local.name} are on the board from an earlier try"
+            )
+
+    def _throw_away(self) -> None:
+        self.joined = 0
+        with contextlib.suppress(OhforgeError):  # What is told is why.
+            self.board.shell(
+                f"rm -rf {quote(f'{self.store}/{self.folder}')}",
+                deadline=Deadline.after(30, "a partial file to be removed"),
+            )
+
+    # three things go on at once: the next chunk is cut, one is sent, the one before is joined -----------
+
+    def _send_all(self, spool: Path, cutting: ThreadPoolExecutor, joining: ThreadPoolExecutor) -> None:
+        at = self.joined
+        cut: Future[_Chunk] | None = None
+        pending: tuple[_Chunk, Future[None]] | None = None
+        while not self.taken_in and (at < self.file.size or pending is not None):
+            chunk = None
+            if at < self.file.size:
+                chunk = self._next(cut, at, spool, cutting)
+                cut = self._cut(chunk.end, spool, cutting) if chunk.end < self.file.size else None
+                name = self._send(chunk)
+                at = chunk.end
+            if pending is not None:
+                before, future = pending
+                future.result()
+                if self.joined != before.end:
+                    # Wrong, or somebody else was quicker: what was sent after it does not fit either.
+                    at, chunk = self.joined, None
+            pending = None if chunk is None else (chunk, joining.submit(self._join, chunk, name))
+
+    def _next(self, cut: Future[_Chunk] | None, at: int, spool: Path, cutting: ThreadPoolExecutor) -> _Chunk:
+        chunk = cut.result() if cut is not None else None
+        if chunk is None or chunk.offset != at:
+            if chunk is not None:
+                chunk.path.unlink()
+            chunk = self._cut(at, spool, cutting).result()
+        return chunk
+
+    def _cut(self, at: int, spool: Path, cutting: ThreadPoolExecutor) -> Future[_Chunk]:
+        size = min(self.size, self._limit(), self.file.size - at)
+        return cutting.submit(self.cutter.cut, at, size, spool / secrets.token_hex(4))
+
+    def _limit(self) -> int:
+        """The largest chunk of which the board can hold two."""
+        return LARGEST_CHUNK if self.room is None else max(SMALLEST_CHUNK, min(LARGEST_CHUNK, self.room // 2))
+
+    def _send(self, chunk: _Chunk) -> str:
+        name = next(self.names)
+        seconds = 60 + chunk.size / SLOWEST_LINK
+        for attempt in range(1, TRIES + 1):
+            waiting = self.deadline.within(seconds, f"a chunk of {self.file.local.name} on board {self.board.serial}")
+            started = time.monotonic()
+            try:
+                self.sent += chunk.size
+                self.board.send(chunk.path, f"{self.store}/{self.folder}/{name}", deadline=waiting)
+                break
+            except NoSpaceOnBoard:
+                self._remove(name)
+                raise
+            except (TransferError, LostConnection) as error:
+                if attempt == TRIES:
+                    raise
+                self.session.console.detail(f"{error.message} Sending the chunk again.")
+        chunk.path.unlink()
+        rate = chunk.size / max(0.001, time.monotonic() - started)
+        self.size = int(min(LARGEST_CHUNK, max(SMALLEST_CHUNK, rate * CHUNK_SECONDS)))
+        return name
+
+    def _join(self, chunk: _Chunk, name: str) -> None:
+        """Has the board verify and join a chunk; `joined` says afterwards how far the file is there."""
+        script = render_script(
+            "join_chunk",
+            store=self.store,
+            folder=self.folder,
+            stored=self.file.sha256,
+            chunk=name,
+            tool=self.tool,
+            size=chunk.size,
+            hash=chunk.hash,
+            offset=chunk.offset,
+        )
+        seconds = 60 + chunk.size / HASH_BYTES_PER_SECOND
+        waiting = self.leash.hold(self.deadline.within(seconds, f"{self.tool} on board {self.board.serial}"))
+        text = self.board.shell(script, deadline=waiting).text
+        words = {line.split(" ", 1)[0]: line.partition(" ")[2] for line in text.splitlines()}
+        _, free = read_df(words.get("free", ""))
+        # Boards before 5.1 do not notice a full disk: less arrives, in silence.
+        is_short = int(words.get("bad", chunk.size)) < chunk.size and free is not None and free < chunk.size
+        if is_short or ("short" in words and "no space" in text.lower()):
+            raise NoSpaceOnBoard(f"Board {self.board.serial}: the storage is full. It said: {text[:200]!r}")
+        if "short" in words:
+            raise BoardError(f"Board {self.board.serial} cannot join a chunk to those before. It said: {text[:200]!r}")
+        if "there" in words:
+            self.taken_in = True
+        elif "gone" in words:
+            self.joined = 0
+            raise TransferError(f"Board {self.board.serial}: {self.folder} was removed while it was being filled.")
+        elif "bad" in words:
+            self._count_failure(chunk)
+        elif "at" in words:
+            self.joined = int(words["at"])
+            self.reach(self.joined)
+            if self.joined != chunk.end:
+                self._count_failure(chunk)
+        else:
+            raise BoardError(f"Board {self.board.serial} did not say what became of a chunk. It said: {text[-300:]!r}")
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
+            self.board.shell(
+                f"rm -f {quote(f'{self.store}/{self.folder}/{name}')}",
+                deadline=Deadline.after(15, "a partial file to be removed"),
+            )
+
+    def _count_failure(self, chunk: _Chunk) -> None:
+        self.failures[chunk.offset] = self.failures.get(chunk.offset, 0) + 1
+        where = f"bytes {chunk.offset} to {chunk.end} of {self.file.local.name}"
+        if self.failures[chunk.offset] >= TRIES:
+            raise ContentDiffers(
+                f"Board {self.board.serial}: {where} arrived with another content, twice (by {self.tool}). "
+                "The wrong chunk was removed."
+            )
+        self.session.console.warn(f"{where} are not on board {self.board.serial} as they should be; sending again")
+
+
+class _Cutter:
+    """Cuts a file into chunks, and watches whether they make up, in order, what the file was taken for."""
+
+    def __init__(self, file: StoredFile, tool: str) -> None:
+        self._file = file
+        self._algorithm = tool.removesuffix("sum")
+        self._whole = hashlib.sha256()
+        self._read = 0
+        self._in_order = True
+
+    @property
+    def proven(self) -> bool:
+        return self._in_order and self._read == self._file.size and not self.differs
+
+    @property
+    def differs(self) -> bool:
+        complete = self._in_order and self._read == self._file.size
+        return complete and self._whole.hexdigest() != self._file.sha256
+
+    def cut(self, at: int, size: int, path: Path) -> _Chunk:
+        """Copies `size` bytes from offset `at` to `path`."""
+        self._in_order = self._in_order and at == self._read
+        digest = hashlib.new(self._algorithm, usedforsecurity=False)
+        left = size
+        with self._file.local.open("rb") as source, path.open("wb") as target:
+            source.seek(at)
+            while left and (block := source.read(min(CHUNK, left))):
+                digest.update(block)
+                if self._in_order:
+                    self._whole.update(block)
+                target.write(block)
+                left -= len(block)
+        if left:
+            raise TransferError(f"{self._file.local} became shorter while it was being sent.", remedy="Run again.")
+        self._read = at + size
+        return _Chunk(offset=at, size=size, hash=digest.hexdigest(), path=path)
+
+
+class _Leash:
+    """Deadlines that can be drawn in later, for what runs in another thread."""
+
+    def __init__(self) -> None:
+        self.at = math.inf
+
+    def hold(self, deadline: Deadline) -> Deadline:
+        return _Leashed(at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, leash=self)
+
+    def end_after(self, seconds: float) -> None:
+        self.at = time.monotonic() + seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Leashed(Deadline):
+    leash: _Leash
+
+    @property
+    def remaining(self) -> float:
+        return max(0.0, min(self.at, self.leash.at) - time.monotonic())

@@ -12,15 +12,26 @@ if TYPE_CHECKING:
 
 @command(
     default=True,
+    repeatable=("option", "product"),
     help={
-        "target": "Recipe to build: `invoke build.list` shows them.",
+        "target": "Recipe to build, by name (`invoke build.list` shows them) or path of a recipe.yaml; default: llama.",
+        "source": "Instead of a recipe: folder of a project of yours, built with CMake, Meson, configure or make.",
+        "system": "What builds the project, when it has files for several: cmake, meson or make.",
+        "option": "NAME=VALUE for the project's build system (cmake -D, meson -D, configure, make); may be given again.",
+        "product": "Only this program or library; may be given again.",
+        "build-type": "Release, RelWithDebInfo, MinSizeRel or Debug; default: Release.",
         **TOOLCHAIN_HELP,
         "jobs": "Compile jobs at once; default: all cores.",
     },
 )
 def build(
     session: Session,
-    target: str = "llama",
+    target: str = "",
+    source: str = "",
+    system: str = "",
+    option: list[str] | None = None,
+    product: list[str] | None = None,
+    build_type: str = "",
     arch: str = "arm64",
     toolchain: str = "",
     sdk: str = "",
@@ -30,24 +41,27 @@ def build(
     jobs: int = 0,
 ) -> Answer:
     """Cross-compile a program; a second call with nothing changed does nothing."""
+    from commands.show import show_built
     from native.build import BuildRequest, ensure_built
+    from native.project import read_options
 
     request = BuildRequest(
-        target=target, arch=arch, toolchain=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl, jobs=jobs
+        target=target if target or source else "llama",
+        source=source,
+        system=system,
+        options=read_options(option or ()),
+        products=tuple(product or ()),
+        build_type=build_type,
+        arch=arch,
+        toolchain=toolchain,
+        sdk=sdk,
+        cpu=cpu,
+        static=static or None,
+        stl=stl,
+        jobs=jobs,
     )
     outcome = ensure_built(session, request)
-    path = outcome.artifact.folder / "artifact.json"
-    what = "built" if outcome.rebuilt else "nothing to do"
-    session.console.info(f"{what} ({outcome.reason}) in {outcome.seconds:.1f} s: {path}")
-    return Answer(
-        {
-            "artifact": str(path),
-            "key": outcome.artifact.key,
-            "rebuilt": outcome.rebuilt,
-            "reason": outcome.reason,
-            "seconds": round(outcome.seconds, 3),
-        }
-    )
+    return Answer(show_built(session.console, outcome, request.products))
 
 
 @command(name="list", help={})

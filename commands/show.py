@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from core.session import Session
     from deploy.run import RunOutcome
     from native.artifact import Artifact
+    from native.build import BuildOutcome
     from native.openharmony.build import SourceBuildOutcome
     from native.openharmony.prerequisites import Prerequisite
     from native.openharmony.tree import SourceTree, TreeProduct
@@ -180,6 +182,39 @@ def print_text(console: Console, text: str) -> None:
     """Text that another program reads; in ``--json`` it stands in the object instead."""
     if not console.json_mode:
         console.info(text.rstrip("\n"))
+
+
+def show_built(console: Console, outcome: BuildOutcome, asked: Collection[str] = ()) -> dict[str, Any]:
+    """What a build has left, and the command that runs it (what was `asked` for first); returns the same for ``--json``."""
+    from native.artifact import MANIFEST
+
+    artifact = outcome.artifact
+    path = artifact.folder / MANIFEST
+    what = "built" if outcome.rebuilt else "nothing to do"
+    console.info(f"{what} ({outcome.reason}) in {outcome.seconds:.1f} s: {path}")
+    command = _command_that_runs(artifact, asked)
+    if command:
+        console.info(f"run it on a board: {command}")
+    return {
+        "artifact": str(path),
+        "key": artifact.key,
+        "rebuilt": outcome.rebuilt,
+        "reason": outcome.reason,
+        "seconds": round(outcome.seconds, 3),
+        "products": {product.name: str(artifact.path_of(product)) for product in artifact.products},
+        "run": command,
+    }
+
+
+def _command_that_runs(artifact: Artifact, asked: Collection[str]) -> str:
+    """For a program that was asked for, else the one called as the project is, else the first; empty without any."""
+    programs = [product for product in artifact.products if product.kind == "program"]
+    programs.sort(key=lambda product: (product.name not in asked, product.name != artifact.program))
+    if not programs:
+        return ""
+    path = artifact.path_of(programs[0])
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"invoke board.run --program {shlex.quote(str(shown))} -- ARGUMENTS"
 
 
 def show_builds(console: Console, recipes: Iterable[Recipe], artifacts: Iterable[Artifact]) -> None:

@@ -93,6 +93,13 @@ class UnsafePath(UsageError):
     default_remedy = "Rename the file so that it has no quotes, newlines or control characters."
 
 
+class NothingToBuild(UsageError):
+    """The folder that `invoke build --source` was given has no project that ohforge can build."""
+
+    code = "OHF6404"
+    default_remedy = "Name the folder that has CMakeLists.txt, meson.build, configure or a Makefile in it."
+
+
 class NotASourceTree(UsageError):
     """A folder was named as an OpenHarmony source tree that is none, or one that was not synced whole."""
 

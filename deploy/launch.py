@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from core.console import Console, Verbosity
 from core.deadline import Deadline
-from core.errors import MissingLibrary, UsageError, WrongArch
+from core.errors import InvalidData, MissingLibrary, UsageError, WrongArch
 from core.files import write_json
 from core.process import OnOutput
 from core.session import Session
@@ -115,6 +115,8 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
 def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
     """Runs a program on a board: a local file, or a product of a recipe. Its status is handed on, whatever it is."""
     path = Path(request.program).expanduser()
+    if built := _find_artifact(path):
+        return _run_built(session, choose_board(session, request.board), request, *built)
     if path.is_file() or "." in path.name or request.program.startswith(("/", "~", "./", "../")):
         return _run_file(session, request, path)
     return _run_product(session, request)
@@ -158,13 +160,18 @@ def _run_product(session: Session, request: LaunchRequest) -> RunOutcome:
     recipe, name = find_product(request.program)
     board = choose_board(session, request.board)
     artifact = _build(session, board, request, recipe.name, (name,))
-    product = artifact.product(name)
+    return _run_built(session, board, request, artifact, artifact.product(name))
+
+
+def _run_built(
+    session: Session, board: Board, request: LaunchRequest, artifact: Artifact, product: Product
+) -> RunOutcome:
     return _execute(
         session,
         board,
         RunRequest(
-            program=name,
-            engine=f"{recipe.name} {recipe.version}",
+            program=product.name,
+            engine=f"{artifact.program} {artifact.version}",
             executable=product.name,
             arguments=request.arguments,
             files=(*files_of(artifact, product), *_further_files(request)),
@@ -178,6 +185,25 @@ def _run_product(session: Session, request: LaunchRequest) -> RunOutcome:
             log=request.log,
         ),
     )
+
+
+def _find_artifact(path: Path) -> tuple[Artifact, Product] | None:
+    """The artifact, and the product in it, that a path names: shared libraries then travel along as they must.
+
+    A file that is no longer what the manifest says is the user's own, as any other.
+    """
+    from native.artifact import MANIFEST, find_damage, read_artifact
+
+    folder = path.absolute().parent.parent
+    if not (path.is_file() and (folder / MANIFEST).is_file()):
+        return None
+    with contextlib.suppress(InvalidData):
+        artifact = read_artifact(folder)
+        for product in artifact.products:
+            here = product.kind == "program" and artifact.path_of(product) == path.absolute()
+            if here and not find_damage(artifact, product):
+                return artifact, product
+    return None
 
 
 def find_product(text: str) -> tuple[Recipe, str]:

@@ -61,6 +61,8 @@ class Artifact:
     products: tuple[Product, ...]
     runtime_libraries: tuple[str, ...] = ()
     """Libraries (paths relative to the artifact's folder) that must travel with the programs."""
+    partial: bool = False
+    """True when only those of a project's products were asked for that are in it."""
     folder: Path
     """Where it lies; not part of the file."""
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from core.deadline import Deadline
-from core.errors import InvalidData
+from core.errors import InvalidData, SourceError
 from core.files import human_bytes, write_atomic
 from core.locks import hold
 from core.session import Session
 from native.artifact import MANIFEST, Artifact, Product, find_damage, list_artifacts, read_artifact, write_artifact
 from native.cmake import CMake
 from native.compiler_cache import CompilerCache, find_compiler_cache
+from native.found import find_products
 from native.job import BuildJob, BuildLog, default_jobs
+from native.make import Make
+from native.meson import Meson
 from native.plan import BuildPlan, explain_difference, make_plan
 from native.products import take_libraries, take_product
-from native.recipe import ProductSpec, Recipe, load_recipe
+from native.project import change_recipe, read_project
+from native.recipe import FolderSource, ProductSpec, Recipe, load_recipe, source_pin
 from native.source import fetch_source
 from toolchains.arch import find_arch
 from toolchains.toolchain import HostToolchain, check_compiler, choose_toolchain
@@ -35,19 +41,33 @@ class BuildSystem(Protocol):
     def run(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
         """Leaves the wanted products of `job` in its tree, or raises BuildError. May find the work of an earlier run."""
 
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
+        """Does the project's own install step into ``job.staging``; False when there is none that is safe, or it fails."""
+
 
 NO_DATE = {"SOURCE_DATE_EPOCH": "0"}
 """For build steps that write the date into what they make; `native.plan.NO_DATE_FLAGS` are for the compiler."""
-SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake()}
+NOT_OF_THE_SHELL = dict.fromkeys(
+    ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "DESTDIR", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CONFIG_SITE"), ""
+)
+"""Variables that build systems heed: they are no part of a build's inputs, so they must not be there."""
+SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake(), "meson": Meson(), "make": Make()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest:
     """What is to be built. Empty text means "the default"."""
 
-    target: str
-    """Name of a recipe, or path of a ``recipe.yaml``."""
     arch: str
+    target: str = ""
+    """Name of a recipe, or path of a ``recipe.yaml``; empty when `source` is given."""
+    source: str = ""
+    """Folder of a project of the user's."""
+    system: str = ""
+    """What builds it, of several that could: ``cmake``, ``meson`` or ``make``."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """For the project's build system; they win over those of a recipe."""
+    build_type: str = ""
     toolchain: str = ""
     sdk: str = ""
     cpu: str = ""
@@ -74,7 +94,8 @@ def ensure_built(session: Session, request: BuildRequest) -> BuildOutcome:
     Raises UnknownName, BuildError (and its kinds), what fetching the source raises, DeadlineExpired, Busy.
     """
     started = time.monotonic()
-    recipe = load_recipe(request.target)
+    recipe = read_project(session, request.source, request.system) if request.source else load_recipe(request.target)
+    recipe = change_recipe(recipe, request.options, request.build_type)
     arch = find_arch(request.arch)
     wanted = choose_products(recipe, request.products)
     toolchain = choose_toolchain(
@@ -124,9 +145,10 @@ def find_built(
         return None, f"{MANIFEST} is damaged"
     by_name = {product.name: product for product in artifact.products}
     lacking = [spec.name for spec in wanted if spec.name not in by_name]
-    if lacking:
-        return None, f"not built yet: {', '.join(lacking)}"
-    damage = [found for spec in wanted if (found := find_damage(artifact, by_name[spec.name]))]
+    if lacking or (artifact.partial and not wanted):
+        return None, f"not built yet: {', '.join(lacking) or 'the other products'}"
+    names = [spec.name for spec in wanted] or by_name
+    damage = [found for name in names if (found := find_damage(artifact, by_name[name]))]
     damage += [f"library missing: {name}" for name in artifact.runtime_libraries if not (folder / name).is_file()]
     return (None, "; ".join(damage)) if damage else (artifact, "nothing changed")
 
@@ -164,14 +186,37 @@ def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[Pro
     _prepare_compiler(session, toolchain)
     with _open_log(job.log_path) as log:
         SYSTEMS[recipe.build.system].run(session, job, log, deadline)
+        if recipe.finds_products and not wanted:
+            _stage(session, job, log, deadline)
     _report_cache(session, cache)
+    _check_unchanged(plan)
     products = {product.name: product for product in (before.products if before else ())}
-    for spec in wanted:
+    for spec in find_products(session, job) if recipe.finds_products else wanted:
         products[spec.name] = take_product(session, spec, job, folder, deadline)
-    artifact = _make_artifact(plan, folder, products)
+    partial = recipe.finds_products and bool(wanted) and (before is None or before.partial)
+    artifact = _make_artifact(plan, folder, products, partial)
     write_artifact(artifact)
     session.console.detail(f"products: {', '.join(f'{p.name} ({human_bytes(p.size)})' for p in artifact.products)}")
     return artifact
+
+
+def _stage(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+    """Lets the project say by its install step which of the files that it has built it is for."""
+    shutil.rmtree(job.staging, ignore_errors=True)
+    if not SYSTEMS[job.system].install(session, job, log, deadline):
+        shutil.rmtree(job.staging, ignore_errors=True)
+        session.console.detail("no install step that could be done: the products are looked for in the build tree")
+
+
+def _check_unchanged(plan: BuildPlan) -> None:
+    """What was built is kept under the hash that the source had before, so it must have it still."""
+    in_folder = any(isinstance(source, FolderSource) for source in plan.recipe.sources)
+    if in_folder and source_pin(plan.recipe) != plan.inputs["source"]:
+        raise SourceError(
+            f"The source of {plan.recipe.name} was changed while it was being built, by somebody or by its own build, "
+            "so what came out may be neither the old nor the new.",
+            remedy="Build again; a build that writes into its source on every run cannot be told from a change.",
+        )
 
 
 def _prepare_compiler(session: Session, toolchain: HostToolchain) -> None:
@@ -195,7 +240,11 @@ def _make_job(
     tree = folder / "tree"
     return BuildJob(
         title=f"{recipe.name} for {toolchain.arch.name}",
+        system=recipe.build.system,
         source=source / recipe.build.subfolder,
+        leave_out=tuple(
+            path for entry in recipe.sources if isinstance(entry, FolderSource) for path in entry.leave_out
+        ),
         tree=tree,
         toolchain=toolchain,
         build_type=recipe.build.type,
@@ -206,13 +255,14 @@ def _make_job(
         wanted=wanted,
         jobs=jobs or session.settings.jobs or default_jobs(),
         launcher=cache.program if cache else "",
-        environment={**NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},
+        environment={**NOT_OF_THE_SHELL, **NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},
         log_path=folder / "build.log",
     )
 
 
-def _make_artifact(plan: BuildPlan, folder: Path, products: Mapping[str, Product]) -> Artifact:
+def _make_artifact(plan: BuildPlan, folder: Path, products: Mapping[str, Product], partial: bool) -> Artifact:
     recipe, toolchain = plan.recipe, plan.toolchain
+    order = [spec.name for spec in recipe.products] or sorted(products)
     return Artifact(
         program=recipe.name,
         version=recipe.version,
@@ -226,8 +276,9 @@ def _make_artifact(plan: BuildPlan, folder: Path, products: Mapping[str, Product
         sdk=_describe_sdk(toolchain),
         licence=recipe.licence,
         inputs=dict(plan.inputs),
-        products=tuple(products[spec.name] for spec in recipe.products if spec.name in products),
+        products=tuple(products[name] for name in order if name in products),
         runtime_libraries=take_libraries(toolchain, folder, products.values()),
+        partial=partial,
         folder=folder,
     )
 
@@ -240,6 +291,8 @@ def _map_paths(plan: BuildPlan, source: Path, tree: Path) -> list[str]:
     """
     recipe = plan.recipe
     maps = [(str(recipe.folder), "recipe"), (str(source), recipe.name), (str(tree), "."), (f"{tree}/", "")]
+    if recipe.build.system == "meson":
+        maps.append((os.path.relpath(source, tree), recipe.name))
     for name in plan.inputs["recipe_files"]:
         path = (recipe.folder / name).resolve()
         if not path.is_relative_to(recipe.folder):

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
-from core.session import PROJECT
-from native.job import BuildJob, BuildLog, explain_failure
+from native.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+from native.render import render_build
 
 if TYPE_CHECKING:
     from core.console import Progress
     from core.deadline import Deadline
     from core.session import Session
 
-STAMP = "configured"
 STATUS = re.compile(r"^\[(\d+)/(\d+)\] (?:(?:Building|Linking) \S+ (?:\S+ )*?)?(?:\S*/)?(\S+)$")
 
 
@@ -28,19 +27,30 @@ class CMake:
 
     def version(self) -> str:
         """What the build system is, as a part of the key."""
-        return f"cmake {_package_version('cmake')}, ninja {_package_version('ninja')}"
+        return f"cmake {package_version('cmake')}, ninja {package_version('ninja')}"
 
     def run(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
         """Configures `job` unless that is done, and builds its wanted products. Raises BuildError with the first error."""
         self._configure(session, job, log, deadline)
-        self._build(session, job, log, deadline)
+        run_ninja(session, job, log, deadline)
+
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
+        """Does the project's own install step into `job.staging`; False when it fails."""
+        result = session.runner.run(
+            [str(_find_cmake()), "--install", str(job.tree)],
+            deadline=deadline,
+            env={**job.environment, "DESTDIR": str(job.staging)},
+            on_stdout=log.write,
+            on_stderr=log.write,
+        )
+        return result.ok
 
     def _configure(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
         additions = job.tree / "ohforge-additions.cmake"
         text = render_additions(job)
         argv = _configure_words(job, additions)
         stamp = sha256_json([argv, text, dict(job.environment)])
-        if (job.tree / "build.ninja").is_file() and _read(job.tree / STAMP) == stamp:
+        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
             return
         # A tree that was configured otherwise keeps some of the old values: CMake only reads them once.
         shutil.rmtree(job.tree, ignore_errors=True)
@@ -51,24 +61,34 @@ class CMake:
         )
         if not result.ok:
             raise explain_failure(result, "Configuring", job)
-        write_atomic(job.tree / STAMP, stamp)
+        write_stamp(job, stamp)
 
-    def _build(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
-        targets = dict.fromkeys(product.target for product in job.wanted)
-        argv = [str(_find_ninja()), "-C", str(job.tree), "-j", str(job.jobs), *targets]
-        environment = {**job.environment, "NINJA_STATUS": "[%f/%t] "}
-        with session.console.progress(f"compiling {job.title}", unit="steps") as bar:
-            reader = StatusReader(bar)
 
-            def on_stdout(chunk: bytes) -> None:
-                log.write(chunk)
-                reader.feed(chunk)
+def run_ninja(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+    """Builds the wanted targets of a configured tree. Raises BuildError with the first error."""
+    ninja = [str(find_ninja()), "-C", str(job.tree)]
+    targets = list(dict.fromkeys(product.target for product in job.wanted))
+    if targets and not job.products:
+        # A project's products are named as people see them; what Ninja does not know so is among all that it builds.
+        asked = session.runner.run([*ninja, "-t", "query", *targets], deadline=deadline, env=job.environment)
+        targets = targets if asked.ok else []
+    environment = {**job.environment, "NINJA_STATUS": "[%f/%t] "}
+    with session.console.progress(f"compiling {job.title}", unit="steps") as bar:
+        reader = StatusReader(bar)
 
-            result = session.runner.run(
-                argv, deadline=deadline, env=environment, on_stdout=on_stdout, on_stderr=log.write
-            )
-        if not result.ok:
-            raise explain_failure(result, "Compiling", job)
+        def on_stdout(chunk: bytes) -> None:
+            log.write(chunk)
+            reader.feed(chunk)
+
+        result = session.runner.run(
+            [*ninja, "-j", str(job.jobs), *targets],
+            deadline=deadline,
+            env=environment,
+            on_stdout=on_stdout,
+            on_stderr=log.write,
+        )
+    if not result.ok:
+        raise explain_failure(result, "Compiling", job)
 
 
 class StatusReader:
@@ -89,20 +109,8 @@ class StatusReader:
 
 def render_additions(job: BuildJob) -> str:
     """The CMake code that adds the recipe's flags and sources to a project, without touching its files."""
-    import jinja2
-
-    from toolchains.render import quote_cmake
-
-    environment = jinja2.Environment(  # noqa: S701 - it is CMake code, not a web page
-        loader=jinja2.FileSystemLoader(PROJECT / "templates" / "build"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["cmake"] = quote_cmake
-    environment.filters["genex"] = _escape_generator_expression
-    return environment.get_template("additions.cmake.jinja").render(
+    return render_build(
+        "additions.cmake.jinja",
         compile_flags=job.compile_flags,
         link_flags=job.link_flags,
         added_sources={product.target: product.add_sources for product in job.products if product.add_sources},
@@ -112,12 +120,14 @@ def render_additions(job: BuildJob) -> str:
 def _configure_words(job: BuildJob, additions: Path) -> list[str]:
     settings = {
         "CMAKE_TOOLCHAIN_FILE": job.toolchain.file,
-        "CMAKE_MAKE_PROGRAM": _find_ninja(),
+        "CMAKE_MAKE_PROGRAM": find_ninja(),
         "CMAKE_BUILD_TYPE": job.build_type,
         "CMAKE_PROJECT_INCLUDE": additions,
         # Programs and their libraries lie side by side on the board, and no path of this machine may be in them.
         "CMAKE_INSTALL_RPATH": "$ORIGIN",
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
+        # Of a project's libraries that leave it open. A static program could not load shared ones.
+        **({"BUILD_SHARED_LIBS": "OFF"} if job.toolchain.static and not job.products else {}),
         **({f"CMAKE_{lang}_COMPILER_LAUNCHER": job.launcher for lang in ("C", "CXX")} if job.launcher else {}),
         **job.options,
     }
@@ -125,13 +135,8 @@ def _configure_words(job: BuildJob, additions: Path) -> list[str]:
     return [str(_find_cmake()), "-S", str(job.source), "-B", str(job.tree), "-G", "Ninja", *words]
 
 
-def _escape_generator_expression(text: str) -> str:
-    """`text` as it must stand in a generator expression that is an item of a list."""
-    return text.replace(">", "$<ANGLE-R>").replace(";", "$<SEMICOLON>")
-
-
 @functools.cache
-def _package_version(package: str) -> str:
+def package_version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -148,7 +153,7 @@ def _find_cmake() -> Path:
 
 
 @functools.cache
-def _find_ninja() -> Path:
+def find_ninja() -> Path:
     try:
         from ninja import BIN_DIR
     except ImportError:
@@ -161,10 +166,3 @@ def _find_on_path(name: str) -> Path:
     if found is None:
         raise HostToolMissing(f"{name} is not on this machine.", remedy=f"Install it with `pip install {name}`.")
     return Path(found)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return ""

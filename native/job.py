@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from core.errors import BuildError, NotEnoughSpace
+from core.files import write_atomic
 
 if TYPE_CHECKING:
     from core.process import Result
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from toolchains.toolchain import HostToolchain
 
 FIRST_ERROR = re.compile(
-    r"(?:\bfatal )?\berror: |^CMake Error|^ninja: error|\bundefined (?:symbol|reference)\b|^Killed\b"
+    r"(?:\bfatal )?\berror: |\bERROR: |^CMake Error|^ninja: error|\bundefined (?:symbol|reference)\b|^Killed\b|^\w*make(?:\[\d+\])?: \*\*\* "
 )
 NINJA_STEP = re.compile(r"^\[\d+/\d+\] |^ninja: build stopped")
 ERROR_LINES = 8
+STAGING = "ohforge-staging"
+STAMP = "configured"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +31,10 @@ class BuildJob:
     """One build, with every path and flag filled in."""
 
     title: str
+    system: str = "cmake"
     source: Path
+    leave_out: tuple[Path, ...] = ()
+    """Folders of `source` that do not belong to it."""
     tree: Path
     """Where the build system works; may be thrown away at any time."""
     toolchain: HostToolchain
@@ -37,13 +43,19 @@ class BuildJob:
     compile_flags: Sequence[str]
     link_flags: Sequence[str]
     products: Sequence[ProductSpec]
-    """All of the recipe."""
+    """All of the recipe; none when they are what the build leaves."""
     wanted: Sequence[ProductSpec]
+    """What is to be built; none for everything that the project builds by itself."""
     jobs: int
     launcher: str
     """Program before the compiler; empty when there is none."""
     environment: Mapping[str, str]
     log_path: Path
+
+    @property
+    def staging(self) -> Path:
+        """Where the project's own install step puts things, as if it were the root of a board's disk."""
+        return self.tree / STAGING
 
 
 class BuildLog:
@@ -55,6 +67,19 @@ class BuildLog:
     def write(self, chunk: bytes) -> None:
         self._file.write(chunk)
         self._file.flush()
+
+
+def read_stamp(job: BuildJob) -> str:
+    """How `job`'s tree was configured; empty when it was not."""
+    try:
+        return (job.tree / STAMP).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def write_stamp(job: BuildJob, stamp: str) -> None:
+    """Notes how the tree was configured, so that it need not be done again."""
+    write_atomic(job.tree / STAMP, stamp)
 
 
 def explain_failure(result: Result, step: str, job: BuildJob) -> BuildError | NotEnoughSpace:

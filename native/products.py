@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from core.errors import BuildError, ProductMissing, UnfitProduct
 from core.files import sha256_file
 from native.artifact import Product
 from native.elf import ElfInfo, inspect_elf
+from native.found import needed_libraries
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
@@ -33,7 +34,7 @@ def take_product(session: Session, spec: ProductSpec, job: BuildJob, folder: Pat
         raise ProductMissing(
             f"{job.title} was built, but there is no {spec.path} in {job.tree}; there are: {_list_built(job.tree)}."
         )
-    place = folder / PLACE / built.name
+    place = folder / PLACE / (spec.file or built.name)
     place.parent.mkdir(exist_ok=True)
     fresh = place.with_name(f".{place.name}.new")
     try:
@@ -48,10 +49,16 @@ def take_product(session: Session, spec: ProductSpec, job: BuildJob, folder: Pat
     return _describe(spec, place, info)
 
 
-def take_libraries(toolchain: HostToolchain, folder: Path, products: Iterable[Product]) -> tuple[str, ...]:
-    """Copies the toolchain's shared libraries that a product needs; returns their paths relative to `folder`."""
+def take_libraries(toolchain: HostToolchain, folder: Path, products: Collection[Product]) -> tuple[str, ...]:
+    """The shared libraries that must travel with the products, as paths relative to `folder`.
+
+    Those of the toolchain are copied; those that are products themselves are there already.
+    """
+    own = {Path(product.path).name: product for product in products if product.kind == "library"}
+    programs = [product for product in products if product.kind == "program"]
+    links = {name: library.needed for name, library in own.items()} | {p.name: p.needed for p in programs}
+    taken = [own[name].path for name in needed_libraries(links, [p.name for p in programs]) if name in own]
     needed = {name for product in products for name in product.needed}
-    taken = []
     for library in toolchain.runtime_libraries:
         if library.name in needed:
             place = folder / PLACE / library.name
@@ -71,6 +78,13 @@ def check_fitness(spec: ProductSpec, info: ElfInfo | None, toolchain: HostToolch
         raise UnfitProduct(
             f"The product {spec.name} is for {info.machine} ({info.bits} bits), not for {arch.name} "
             f"({arch.elf_machine}, {arch.elf_bits} bits)."
+        )
+    if spec.kind == "program" and toolchain.static and not info.static:
+        raise UnfitProduct(
+            f"The product {spec.name} is linked dynamically (it needs {', '.join(info.needed) or info.interpreter}), but "
+            f"{toolchain.title} links statically: its C library is not the one of the board.",
+            remedy="Build the project's own libraries as static ones (in CMake: add_library without SHARED), or use "
+            "--toolchain ohos for programs with shared libraries.",
         )
     if spec.kind == "program" and info.interpreter not in ("", arch.loader):
         raise UnfitProduct(

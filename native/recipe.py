@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from core.errors import InvalidData, nearest, unknown_name
-from core.files import sha256_folder, sha256_json
+from core.files import sha256_json
 from native.runspec import MetricPattern, RunSpec, check_placeholders
+from native.tree import hash_sources
 from toolchains.arch import ARCHES
 from toolchains.toolchain import HOST_TOOLCHAINS
 
@@ -74,14 +75,16 @@ class GithubArchive:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderSource:
-    """Sources that lie beside the recipe."""
+    """Sources that lie beside the recipe, or a project of the user's."""
 
     kind: ClassVar[str] = "folder"
     path: Path
+    leave_out: tuple[Path, ...] = ()
+    """Folders below it that are no source, such as the one for builds."""
 
     @property
     def pin(self) -> str:
-        return f"{self.kind}:{sha256_folder(self.path)}"
+        return f"{self.kind}:{hash_sources(self.path, self.leave_out)}"
 
 
 Source = PypiSdist | GithubArchive | FolderSource
@@ -118,6 +121,8 @@ class ProductSpec:
     kind: str
     target: str
     strip: bool = True
+    file: str = ""
+    """Its name in the artifact, when it is not the one in `path`: a library is looked for by its soname."""
     add_sources: tuple[Path, ...] = ()
     """Files of the recipe that are compiled into this program besides its own."""
     description: str = ""
@@ -125,7 +130,11 @@ class ProductSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One program. All `sources` are the same tree, from different places."""
+    """One program. All `sources` are the same tree, from different places.
+
+    A project without a recipe has one with no `products`: those are then all programs and libraries that the build
+    leaves.
+    """
 
     name: str
     description: str
@@ -149,7 +158,13 @@ class Recipe:
                 return spec
         raise unknown_name(f"kind of model for {self.name}", model_kind, [spec.model for spec in self.run])
 
+    @property
+    def finds_products(self) -> bool:
+        return not self.products
+
     def product(self, name: str) -> ProductSpec:
+        if self.finds_products:
+            return ProductSpec(name=name, path="", kind="", target=name)
         for product in self.products:
             if product.name == name:
                 return product

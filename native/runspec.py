@@ -93,8 +93,8 @@ class RunSpec:
 
 
 def fill(text: str, values: Mapping[str, Value]) -> str:
-    """Puts `values` in place of ``{name}``; what a value contains is not looked at again."""
-    return PLACEHOLDER.sub(lambda match: str(values[match[1]]), text)
+    """Puts `values` in place of ``{name}``; what a value contains is not looked at again, what has none stays."""
+    return PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), text)
 
 
 def check_placeholders(text: str, known: Mapping[str, object], where: str) -> None:

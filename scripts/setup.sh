@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 
 # command -> Debian package that brings it
 needed="qemu-aarch64-static:qemu-user-static qemu-arm-static:qemu-user-static mksh:mksh toybox:toybox"
-wanted="ccache:ccache proot:proot busybox:busybox-static"
+wanted="make:make ccache:ccache proot:proot busybox:busybox-static"
 
 # for the tests: other tools to compare with, and the libraries that Debian's clang needs in the stand-in SDK
 test_packages="curl fish gcc openssl unzip libedit2 libffi8 libxml2 libz3-4 libzstd1 zlib1g libstdc++6"

@@ -86,8 +86,14 @@ def clang_target(toolchain: HostToolchain) -> str:
 # other build systems -----------------------------------------------------------------------------
 
 
-def export_meson(toolchain: HostToolchain) -> str:
-    """A Meson cross file."""
+def export_meson(
+    toolchain: HostToolchain,
+    *,
+    launcher: str = "",
+    compile_flags: Sequence[str] = (),
+    link_flags: Sequence[str] = (),
+) -> str:
+    """A Meson cross file; with a program before the compiler and further flags, when they are given."""
     family, cpu = MESON_CPUS[toolchain.arch.name]
     return render(
         "meson.ini.jinja",
@@ -102,6 +108,9 @@ def export_meson(toolchain: HostToolchain) -> str:
         file=toolchain.file,
         cpu_family=family,
         cpu=cpu,
+        launcher=launcher,
+        compile_flags=compile_flags,
+        link_flags=[*toolchain.link_flags, *link_flags] if link_flags else [],
     )
 
 

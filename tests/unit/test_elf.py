@@ -116,8 +116,20 @@ def test_hard_float_is_allowed_in_static_programs_only(tmp_path: Path) -> None:
     library = dataclasses.replace(static, type="library")
     for spec, info in ((PROGRAM, with_loader), (LIBRARY, library)):
         with pytest.raises(UnfitProduct, match="hard float"):
-            check_fitness(spec, info, make_toolchain(ARM32, name="ohos"))
-        check_fitness(spec, dataclasses.replace(info, float_abi="soft"), make_toolchain(ARM32, name="ohos"))
+            check_fitness(spec, info, make_toolchain(ARM32, name="ohos", static=False))
+        soft = dataclasses.replace(info, float_abi="soft")
+        check_fitness(spec, soft, make_toolchain(ARM32, name="ohos", static=False))
+
+
+def test_a_dynamic_program_of_a_toolchain_that_links_statically_is_refused(tmp_path: Path) -> None:
+    """zig makes one of a program whose library is a shared one, for a C library that is not the board's."""
+    static = inspect_elf(write_arm64(tmp_path / "a", b"hi"))
+    assert static is not None
+    dynamic = dataclasses.replace(static, interpreter=ARM64.loader, needed=("libpart.so", "libc.so"))
+    with pytest.raises(UnfitProduct, match=r"needs libpart\.so, libc\.so.* links statically") as caught:
+        check_fitness(PROGRAM, dynamic, make_toolchain(ARM64))
+    assert "--toolchain ohos" in (caught.value.remedy or "")
+    check_fitness(PROGRAM, dynamic, make_toolchain(ARM64, static=False))
 
 
 def test_a_loader_that_the_board_lacks_is_refused(tmp_path: Path) -> None:
@@ -125,4 +137,4 @@ def test_a_loader_that_the_board_lacks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UnfitProduct, match=r"ld-linux-aarch64\.so\.1; OpenHarmony on arm64 has /lib/ld-musl-aarch64\.so\.1"
     ):
-        check_fitness(PROGRAM, info, make_toolchain())
+        check_fitness(PROGRAM, info, make_toolchain(static=False))

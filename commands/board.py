@@ -45,7 +45,7 @@ def info(session: Session, board: str = "") -> Answer:
 @command(
     optional_positional="model",
     unless="program",
-    repeatable=("output", "file", "param", "input", "log_tag"),
+    repeatable=("output", "file", "param", "input", "log_tag", "env", "limit"),
     help={
         "model": "A model file, or a name that `invoke model.list` shows.",
         "program": "Instead of a model: a program file for the board, or a recipe's product such as llama-bench; "
@@ -72,6 +72,13 @@ def info(session: Session, board: str = "") -> Answer:
         "output": "Pattern of files that the program leaves and that are fetched; may be given again.",
         "timeout": TIMEOUT_HELP,
         "wait": WAIT_HELP,
+        "env": "NAME=VALUE: a variable of the program's environment; may be given again.",
+        "limit": "NAME=VALUE: memory, cpu (seconds), files, processes, core, stack, file-size …, such as memory=500M; "
+        "may be given again.",
+        "cpus": "CPUs of the board to run on: a list such as 0-3,6, or a mask such as 0x4f.",
+        "nice": "Niceness, from -20 to 19.",
+        "sample": "Sample the board's temperatures, frequencies and memory every so many seconds (needs the agent).",
+        "run-engine": "What runs it: agent, shell or auto; default: the setting.",
     },
 )
 def run(
@@ -103,9 +110,16 @@ def run(
     output: list[str] | None = None,
     timeout: float = 0.0,
     wait: float = OWN_WAIT,
+    env: list[str] | None = None,
+    limit: list[str] | None = None,
+    cpus: str = "",
+    nice: int = 0,
+    sample: float = 0.0,
+    run_engine: str = "",
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
-    from commands.show import read_parameters, show_outcome
+    from commands.show import read_environment, read_parameters, show_outcome
+    from deploy.conditions import read_conditions
     from deploy.hilog import read_filter
     from deploy.launch import LaunchRequest, run_model, run_program
 
@@ -134,6 +148,9 @@ def run(
         files=tuple(file or ()),
         outputs=tuple(output or ()),
         timeout=timeout,
+        environment=read_environment(env or ()),
+        conditions=read_conditions(limits=limit or (), cpus=cpus, nice=nice, sample_seconds=sample),
+        run_engine=run_engine,
     )
     session = _waiting(session, wait)
     outcome = run_program(session, request) if program else run_model(session, request)

@@ -40,6 +40,13 @@ def show_outcome(console: Console, outcome: RunOutcome) -> None:
         console.info(
             f"  {name.removesuffix('_' + metric['unit']).replace('_', ' '):<28} {metric['value']:g} {metric['unit']}"
         )
+    if outcome.usage is not None:
+        used = outcome.usage
+        console.info(
+            f"used: {human_bytes(used['max_rss_bytes'])} of memory at most, "
+            f"{used['user_seconds'] + used['system_seconds']:.2f} s of CPU in {used['wall_seconds']:.2f} s"
+            + (" (emulated)" if outcome.emulated else "")
+        )
     if outcome.exit_code:
         console.warn(f"the program ended with status {outcome.exit_code}")
         if (why := outcome.aftermath.explanation) is not None:
@@ -141,13 +148,23 @@ def _shape_of(path: Path) -> str:
 
 def read_parameters(words: Iterable[str]) -> dict[str, str]:
     """``NAME=VALUE`` words as a mapping. Raises UsageError for a word of another form."""
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--param {word!r} is not of the form NAME=VALUE.")
-        found[name] = value
+    return dict(_named("--param", word) for word in words)
+
+
+def read_environment(words: Iterable[str]) -> dict[str, str]:
+    """As `read_parameters`, for variables of the environment, whose names must be such as a shell takes."""
+    found = dict(_named("--env", word) for word in words)
+    for name in found:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(f"{name!r} cannot be the name of a variable.", remedy="Use letters, digits and _.")
     return found
+
+
+def _named(flag: str, word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not name or not equals:
+        raise UsageError(f"{flag} {word!r} is not of the form NAME=VALUE.")
+    return name, value
 
 
 SDK_COLUMNS = ("version", "sdk_version", "api_level", "hosts", "size", "components", "path")

@@ -366,6 +366,15 @@ class RemoteFolderMissing(BoardError):
     default_remedy = "Make the folder first with `invoke board.shell -- mkdir -p FOLDER`."
 
 
+class AgentUnavailable(BoardError):
+    """What was asked for needs the agent on the board, and it cannot be built or does not run there."""
+
+    code = "OHF7012"
+    default_remedy = (
+        "Leave away what needs the agent (`--sample`, `--run-engine agent`), or remove the cause that is named."
+    )
+
+
 # transfer ------------------------------------------------------------------------------------
 
 
@@ -416,6 +425,13 @@ class ProgramCrashed(RunError):
 
     code = "OHF7203"
     default_remedy = "SIGILL means a CPU tuning that the board lacks (build with --cpu generic); SIGKILL often means too little memory."
+
+
+class ConditionsNotMet(RunError):
+    """A program was not started, because the board refuses a limit, CPUs or a niceness that were asked for."""
+
+    code = "OHF7204"
+    default_remedy = "Ask for less: a limit cannot be above the board's own, and a niceness below 0 is for root."
 
 
 # timeout, lost connection, space, model, host, busy, interrupted, internal ------------------------

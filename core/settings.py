@@ -65,6 +65,11 @@ class Settings:
     jobs: int = _setting(0, "Compile jobs at once; 0: all cores.")
     board: str = _setting("", "Board to use: a serial, a name under `boards`, or an emulated board such as `dayu200`.")
     boards: dict[str, BoardEntry] = field(default_factory=dict, metadata={"help": "Boards by name."})
+    run_engine: str = _setting(
+        "auto",
+        "What runs programs on a board: `agent` (a helper that is put there), `shell` (the board's own), or `auto`: "
+        "the agent where it runs.",
+    )
     hdc: str = _setting("", "Path of the hdc program; default: the SDK's, then PATH.")
     offline: bool = _setting(False, "Never use the network.")
     ca_bundle: str = _setting(

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import OhforgeError, PermissionOnBoard, ProgramCrashed, ProgramFailed, RunError
 from core.session import Session
-from deploy.board import Board, ShellResult
+from deploy.board import Board
 from deploy.clock import BoardClock
+from deploy.engine import ProgramResult
 from deploy.faultlog import SIGNALS, CrashLog, describe_crash, fetch_crash_logs
 from deploy.hilog import LogFilter, capture_log, relevant_lines
-from deploy.record import RunRecord, signal_name
+from deploy.record import RunRecord
 
 if TYPE_CHECKING:
     from deploy.run import RunRequest
@@ -58,7 +59,7 @@ def look_back(
     board: Board,
     request: RunRequest,
     record: RunRecord,
-    result: ShellResult,
+    result: ProgramResult,
     clock: BoardClock | None,
     times: tuple[float, float],
 ) -> Aftermath:
@@ -78,7 +79,7 @@ def look_back(
         except OhforgeError as error:
             session.console.warn(f"the board's log of this run could not be read: {error.message}")
     crash_logs: list[CrashLog] = []
-    if clock is not None and signal_name(result.exit_code) in SIGNALS:
+    if clock is not None and result.signal in SIGNALS:
         try:
             crash_logs = fetch_crash_logs(session, board, record.folder, clock, times[0])
         except OhforgeError as error:
@@ -93,7 +94,7 @@ def look_back(
     return aftermath
 
 
-def judge(request: RunRequest, board: Board, result: ShellResult, missing: Sequence[str], known: Aftermath) -> None:
+def judge(request: RunRequest, board: Board, result: ProgramResult, missing: Sequence[str], known: Aftermath) -> None:
     """Raises PermissionOnBoard, ProgramCrashed, ProgramFailed or RunError unless the program ended well and whole.
 
     Raises nothing when the status is the caller's to judge.
@@ -105,7 +106,7 @@ def judge(request: RunRequest, board: Board, result: ShellResult, missing: Seque
     if known.explanation is not None:
         sentence, remedy = f": {known.explanation.sentence}", known.explanation.remedy or None
     last = "\n".join(result.text.rstrip().splitlines()[-LAST_LINES:])
-    if crashed := signal_name(status):
+    if crashed := result.signal:
         found = describe_crash(list(known.crash_logs), request.executable)
         raise ProgramCrashed(
             f"{name} on board {serial} was ended by {crashed} (status {status}){sentence}\n{last}\n{found}".rstrip(),
@@ -122,7 +123,7 @@ def judge(request: RunRequest, board: Board, result: ShellResult, missing: Seque
         )
 
 
-def _wanted_log(request: RunRequest, result: ShellResult) -> LogFilter | None:
+def _wanted_log(request: RunRequest, result: ProgramResult) -> LogFilter | None:
     from native.device_use import LOG_TAGS, asked_device
 
     beyond_cpu = _computes_on_device(request) and asked_device(result.text) not in ("", "cpu")
@@ -138,7 +139,7 @@ def _computes_on_device(request: RunRequest) -> bool:
     return request.spec is not None and request.spec.model == "ms"
 
 
-def _find_device(request: RunRequest, record: RunRecord, result: ShellResult) -> DeviceUse | None:
+def _find_device(request: RunRequest, record: RunRecord, result: ProgramResult) -> DeviceUse | None:
     from deploy.hilog import FILE
     from native.device_use import LOG_TAGS, infer_device
 
@@ -148,7 +149,7 @@ def _find_device(request: RunRequest, record: RunRecord, result: ShellResult) ->
     return use if use.asked else None
 
 
-def _explain(request: RunRequest, result: ShellResult) -> Explanation | None:
+def _explain(request: RunRequest, result: ProgramResult) -> Explanation | None:
     from native.exit_status import explain_exit
 
     if result.exit_code == 0:

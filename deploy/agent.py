@@ -6,23 +6,28 @@ used, and SHA-256 at the speed of the CPU's own instructions. A board that canno
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from core.console import Console, Verbosity
 from core.deadline import Deadline
-from core.errors import BuildError, OhforgeError, RunError, ToolchainError, UsageError
+from core.errors import BuildError, LostConnection, OhforgeError, RunError, ToolchainError, UsageError
+from core.files import sha256_file, sha256_folder, write_json
 from core.process import OnOutput
-from core.session import Session
+from core.session import PROJECT, Session
 from deploy.agent_frames import AGENT_VERSION, AgentReport, FrameDecoder, Sample
 from deploy.board import Board
+from deploy.inspect import Survey
 from deploy.script import quote
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+BuiltAgents = dict[str, tuple[Path, str]]
+"""Program and SHA-256 by arch."""
+RECIPE = "agent"
 PROGRAM = "ohforge-agent"
 ANSWER_SECONDS = 30.0
 COMMAND_LIMIT = 50_000
@@ -39,6 +44,13 @@ class AgentHandle:
     path: str
     arch: str
     engine: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoAgent:
+    """Why a board is used without an agent, as the rest of a sentence."""
+
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +73,8 @@ class AgentRun:
     """Limits by their names in ulimit's manual (``as``, ``core``, ``nofile`` …), in bytes or pieces, or ``unlimited``."""
     sample_seconds: float = 0.0
     """Time between two samples of the board; 0: none are taken."""
+    merge: bool = False
+    """Both streams in the order of writing, all as standard output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,23 +90,36 @@ class RemoteHash:
         return os.strerror(self.errno) if self.errno else ""
 
 
-def agent_for(session: Session, board: Board) -> AgentHandle | None:
-    """The agent on `board`, built and put there when needed; None when the board cannot run it.
+def agents_to_ask_for(session: Session, board: Board) -> list[str]:
+    """Where agents that are built already would lie on `board`, for the survey: so that none costs a command of its own."""
+    return [_path(board, arch, sha256) for arch, (_, sha256) in _built(session).items()]
 
-    A run without it is right as well, so nothing is raised for want of it: the reason is shown with --verbose.
-    Raises LostConnection and whatever else means that the board is gone.
+
+def find_agent(session: Session, board: Board, survey: Survey) -> AgentHandle | NoAgent:
+    """The agent on `board`: the one that answered in `survey`, else it is built and put there when that is possible.
+
+    Raises LostConnection and whatever else means that the board is gone; a run without an agent is right as well.
     """
-    for arch in board.profile.arches:
+    answers = {path: _read_answer(path, text) for path, text in survey.agents.items()}
+    for handle in answers.values():
+        if handle is not None and handle.arch in survey.arches:
+            return handle
+    reasons = []
+    for arch in survey.arches:
         try:
             program, sha256 = _build(session, arch)
         except (BuildError, ToolchainError) as error:
-            session.console.detail(f"no agent for {arch}: {error.message}")
+            reasons.append(f"it cannot be built for {arch}: {error.message}")
             continue
-        handle = _ask(session, board, _path(board, arch, sha256)) or _place(session, board, arch, program, sha256)
-        if handle is not None:
-            return handle
-    session.console.detail(f"board {board.serial} is used without the agent")
-    return None
+        path = _path(board, arch, sha256)
+        if path in survey.agents:  # It is there and does not run; sending it again would change nothing.
+            reasons.append(f"it does not run there: {survey.agents[path] or 'it said nothing'}")
+            continue
+        found = _place(session, board, path, program, sha256)
+        if isinstance(found, AgentHandle):
+            return found
+        reasons.append(found.reason)
+    return NoAgent(reason="; ".join(dict.fromkeys(reasons)) or f"there is none for {survey.machine}")
 
 
 def run_program(
@@ -122,18 +149,24 @@ def run_command(handle: AgentHandle, run: AgentRun, *, seconds: float) -> str:
 
 
 def run_words(handle: AgentHandle, run: AgentRun, *, seconds: float) -> list[str]:
-    """The same as words, for a script that quotes them itself; `seconds` is the deadline on the board."""
+    """The same as words; `seconds` is the deadline on the board."""
     if not run.words:
         raise UsageError("There is no program to be run.")
-    words = [handle.path, "run", f"--deadline={_milliseconds(seconds)}", f"--grace={_milliseconds(run.grace_seconds)}"]
+    return [handle.path, *run_options(run, seconds=seconds), "--", *run.words]
+
+
+def run_options(run: AgentRun, *, seconds: float) -> list[str]:
+    """The words between the agent and the program, for a script that adds what only the board knows."""
+    words = ["run", f"--deadline={_milliseconds(seconds)}", f"--grace={_milliseconds(run.grace_seconds)}"]
     words += [f"--sample={_milliseconds(run.sample_seconds)}"] if run.sample_seconds else []
+    words += ["--merge"] if run.merge else []
     words += [f"--cwd={run.folder}"] if run.folder else []
     words += [f"--cpus={run.cpus}"] if run.cpus else []
     words += [f"--nice={run.nice}"] if run.nice is not None else []
     words += [f"--limit={name}={value}" for name, value in run.limits.items()]
     words += [f"--unset={name}" for name in run.unset]
     words += [f"--env={name}={value}" for name, value in run.environment.items()]
-    return [*words, "--", *run.words]
+    return words
 
 
 def hash_files(
@@ -164,11 +197,41 @@ def read_hashes(text: str, paths: Sequence[str]) -> dict[str, RemoteHash]:
 
 
 def _build(session: Session, arch: str) -> tuple[Path, str]:
+    """The agent for `arch` and its SHA-256. It is kept in the cache: it belongs to no folder that somebody works in."""
+    known = _built(session)
+    if arch in known:
+        return known[arch]
     from native.build import BuildRequest, ensure_built
 
-    artifact = ensure_built(session, BuildRequest(target="agent", arch=arch, static=True)).artifact
+    settings = replace(session.settings, build_dir=str(session.settings.cache / "agent"))
+    quiet = Console(json_mode=session.console.json_mode, verbosity=Verbosity.QUIET)
+    console = session.console if session.console.verbosity is Verbosity.VERBOSE else quiet
+    request = BuildRequest(target=RECIPE, arch=arch, static=True)
+    artifact = ensure_built(replace(session, settings=settings, console=console), request).artifact
     product = artifact.product(PROGRAM)
+    rows = {name: [str(path), digest] for name, (path, digest) in known.items()}
+    rows[arch] = [str(artifact.path_of(product)), product.sha256]
+    write_json(_note(session), {"sources": _sources(), "agents": rows})
     return artifact.path_of(product), product.sha256
+
+
+def _built(session: Session) -> BuiltAgents:
+    """The agents that are built from the present sources, by arch. Which toolchain built one does not matter."""
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        note = json.loads(_note(session).read_text(encoding="utf-8"))
+        if note["sources"] == _sources():
+            rows = {arch: (Path(path), digest) for arch, (path, digest) in note["agents"].items()}
+            return {arch: row for arch, row in rows.items() if row[0].is_file() and sha256_file(row[0]) == row[1]}
+    return {}
+
+
+def _note(session: Session) -> Path:
+    return session.settings.cache / "agent" / "built.json"
+
+
+@functools.cache
+def _sources() -> str:
+    return sha256_folder(PROJECT / "native" / RECIPE)
 
 
 def _path(board: Board, arch: str, sha256: str) -> str:
@@ -176,28 +239,32 @@ def _path(board: Board, arch: str, sha256: str) -> str:
     return f"{board.profile.device_dir}/ohforge/agent/{PROGRAM}-{arch}-{sha256[:16]}"
 
 
-def _place(session: Session, board: Board, arch: str, program: Path, sha256: str) -> AgentHandle | None:
+def _place(session: Session, board: Board, path: str, program: Path, sha256: str) -> AgentHandle | NoAgent:
+    """Puts the agent on the board and asks it for its version, which shows that it can be executed there."""
     from deploy.transfer import FileToPlace, place_files
 
-    folder, name = _path(board, arch, sha256).rsplit("/", 1)
+    folder, name = path.rsplit("/", 1)
+    quiet = replace(session, console=Console(json_mode=session.console.json_mode, verbosity=Verbosity.QUIET))
     try:
-        place_files(session, board, [FileToPlace(local=program, name=name, executable=True, sha256=sha256)], folder)
+        place_files(quiet, board, [FileToPlace(local=program, name=name, executable=True, sha256=sha256)], folder)
+    except LostConnection:
+        raise
     except OhforgeError as error:
-        session.console.detail(f"the agent for {arch} could not be put on board {board.serial}: {error.message}")
-        return None
-    return _ask(session, board, f"{folder}/{name}")
-
-
-def _ask(session: Session, board: Board, path: str) -> AgentHandle | None:
-    """The agent at `path` when it answers there, which shows that it can be executed."""
+        return NoAgent(reason=f"it could not be put on the board: {error.message}")
     deadline = Deadline.after(ANSWER_SECONDS, f"the agent on board {board.serial}")
-    result = board.shell(f"{quote(path)} version", deadline=deadline)
+    result = board.shell(f"{quote(path)} version 2>&1", deadline=deadline)
+    return _read_answer(path, result.text) or NoAgent(
+        reason=f"it does not run there: {result.text.strip()[-200:] or 'it said nothing'} (status {result.exit_code})"
+    )
+
+
+def _read_answer(path: str, text: str) -> AgentHandle | None:
     try:
-        answer = json.loads(result.text)
+        answer = json.loads(text)
         if answer["agent"] == AGENT_VERSION:
             return AgentHandle(path=path, arch=answer["arch"], engine=answer["sha256"])
     except (ValueError, KeyError, TypeError):
-        session.console.detail(f"no agent at {path}: {result.text.strip()[-200:]} (status {result.exit_code})")
+        pass
     return None
 
 

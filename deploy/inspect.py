@@ -64,6 +64,8 @@ class Question:
     """Names in the store."""
     libraries: Sequence[str] = ()
     interpreters: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    """Paths at which an agent (`deploy.agent`) may lie; those that are there are asked for their version."""
     facts: bool = True
     """Whether the CPU and the system's parameters are wanted."""
 
@@ -94,6 +96,8 @@ class Survey:
     """Names in the store that are unchanged since their hash was verified there."""
     clock: BoardClock | None = None
     """None when the board cannot tell the time."""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    """What the agents that were asked for said, by path: their version, or why they do not run. Absent ones are left out."""
 
     @property
     def memory_bytes(self) -> int:
@@ -164,6 +168,7 @@ def survey_board(session: Session, board: Board, question: Question | None = Non
         stored=asked.stored,
         libraries=asked.libraries,
         interpreters=asked.interpreters,
+        agents=asked.agents,
         facts=asked.facts,
     )
     deadline = Deadline.after(SURVEY_SECONDS, f"the answer of board {board.serial}")
@@ -212,6 +217,7 @@ def read_survey(text: str) -> Survey:
         stored={line.split()[0]: int(line.split()[1]) for line in stored},
         parts=parts,
         proven=frozenset(line.split()[0] for line in stored if line in proven),
+        agents=dict(_read_agents(sections.get("agents", ""))),
     )
 
 
@@ -225,6 +231,11 @@ def _read_libraries(text: str) -> list[tuple[str, int]]:
     # The byte is EI_CLASS of the ELF header: 1 means 32 bits, 2 means 64 (System V ABI, chapter 4).
     rows = [line.split(" ", 1) for line in text.splitlines()]
     return [(PurePosixPath(row[1]).name, 32 * int(row[0])) for row in rows if row[0] in ("1", "2") and len(row) == 2]
+
+
+def _read_agents(text: str) -> list[tuple[str, str]]:
+    rows = [line.partition(" says ")[::2] for line in text.splitlines()]
+    return [(path, answer) for path, answer in rows if path.startswith("/")]
 
 
 def _read_parameters(text: str) -> list[tuple[str, str]]:

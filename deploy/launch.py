@@ -19,6 +19,7 @@ from core.process import OnOutput
 from core.session import Session
 from deploy.board import Board, ShellResult
 from deploy.choose import UNKNOWN_BOARD, choose_board
+from deploy.conditions import Conditions
 from deploy.hdc_paths import check_local_file
 from deploy.inspect import Question, survey_board
 from deploy.model_inputs import accompany_model
@@ -73,6 +74,9 @@ class LaunchRequest:
     """Which lines of the board's log are wanted; None: all, when the run goes wrong."""
     timeout: float = 0.0
     """Seconds for the program; 0: the setting ``ohforge.timeouts.run``."""
+    conditions: Conditions = field(default_factory=Conditions)
+    run_engine: str = ""
+    """``agent``, ``shell`` or ``auto``; empty: the setting."""
 
 
 def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
@@ -108,6 +112,8 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
             spec=spec,
             timeout=request.timeout or session.settings.timeouts.run,
             log=request.log,
+            conditions=request.conditions,
+            run_engine=request.run_engine,
         ),
     )
 
@@ -150,6 +156,8 @@ def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcom
             outputs=request.outputs,
             library_folder="" if libraries else None,
             timeout=request.timeout or session.settings.timeouts.run,
+            conditions=request.conditions,
+            run_engine=request.run_engine,
             pass_status=True,
             log=request.log,
         ),
@@ -181,6 +189,8 @@ def _run_built(
             library_folder=LIBRARIES if artifact.runtime_libraries else None,
             artifact=artifact,
             timeout=request.timeout or session.settings.timeouts.run,
+            conditions=request.conditions,
+            run_engine=request.run_engine,
             pass_status=True,
             log=request.log,
         ),

@@ -40,11 +40,14 @@ def binary_of_elf(name: str, elf: ElfInfo) -> Binary:
     return Binary(name=name, machine=elf.machine, interpreter=elf.interpreter, needed=elf.needed)
 
 
-def question_for(binaries: Sequence[Binary], carried: Collection[str], stored: Sequence[str]) -> Question:
+def question_for(
+    binaries: Sequence[Binary], carried: Collection[str], stored: Sequence[str], agents: Sequence[str] = ()
+) -> Question:
     """What a survey must look for so that `check_binaries` can tell; `carried` names the files that travel along."""
     wanted = {name for binary in binaries for name in binary.needed}
     return Question(
         stored=sorted(set(stored)),
+        agents=agents,
         libraries=sorted(wanted - set(carried) - set(IN_THE_LOADER)),
         interpreters=sorted({binary.interpreter for binary in binaries if binary.interpreter}),
     )

@@ -6,23 +6,35 @@ how far the run came. Its form is docs/record.schema.json.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import re
 import secrets
 import signal
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-from core.errors import OhforgeError
+from core.errors import DeadlineExpired, InternalError, Interrupted, LostConnection, OhforgeError
 from core.files import write_json
 from core.session import PROJECT, Session
+from deploy.board import Board
+from deploy.hdc import describe_link
+from deploy.store import StoredFile
+
+if TYPE_CHECKING:
+    from deploy.run import RunRequest
 
 SCHEMA = 1
 SCHEMA_FILE = PROJECT / "docs" / "record.schema.json"
 FILE = "record.json"
 LOG = "output.log"
+STDOUT_LOG = "stdout.log"
+STDERR_LOG = "stderr.log"
+SAMPLES = "samples.jsonl"
 OUTPUTS = "outputs"
 STATES = ("running", "done", "failed", "interrupted", "lost", "timeout")
 
@@ -38,6 +50,13 @@ class RunRecord:
     @property
     def log(self) -> Path:
         return self.folder / LOG
+
+    def set_aside(self, attempt: int) -> None:
+        """Gives the files of an attempt that is repeated other names, such as ``output-1.log``."""
+        for name in (LOG, STDOUT_LOG, STDERR_LOG, SAMPLES):
+            stem, _, ending = name.partition(".")
+            with contextlib.suppress(FileNotFoundError):
+                (self.folder / name).rename(self.folder / f"{stem}-{attempt}.{ending}")
 
     @property
     def outputs(self) -> Path:
@@ -79,7 +98,10 @@ def start_record(session: Session, *, program: str, board: str, content: Mapping
             "times": {"clock": "host", "started": started, "ended": None},
             **content,
             "transfer": None,
+            "run_engine": None,
             "result": None,
+            "usage": None,
+            "samples": None,
             "metrics": {},
             "facts": {},
             "outputs": [],
@@ -97,6 +119,49 @@ def signal_name(exit_code: int) -> str:
         return signal.Signals(exit_code - 128).name
     except ValueError:
         return ""
+
+
+def first_content(session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile]) -> dict[str, Any]:
+    artifact, model = request.artifact, request.model
+    program = dict(zip((file.name for file in request.files), stored, strict=True))[request.executable]
+    keys = ("program", "version", "arch", "key", "toolchain", "toolchain_id", "cpu")
+    return {
+        "engine": request.engine,
+        "program": {
+            "name": request.executable,
+            "sha256": program.sha256,
+            "artifact": {key: getattr(artifact, key) for key in keys} if artifact is not None else None,
+        },
+        "model": {
+            "name": model.name,
+            "kind": model.kind,
+            "sha256": model.sha256,
+            "size": model.size,
+            "licence": model.licence,
+            "summary": dict(model.summary),
+        }
+        if model is not None
+        else None,
+        "board": {
+            "serial": board.serial,
+            "profile": board.profile.name,
+            "title": board.profile.title,
+            "emulated": board.emulated,
+            "facts": None,
+        },
+        "link": describe_link(session, board),
+        "command": {
+            "words": [f"./{request.executable}", *request.arguments],
+            "environment": dict(request.environment),
+            "folder": "",
+            "timeout_seconds": request.timeout,
+            **request.conditions.as_json(),
+        },
+        "files": [
+            {"name": file.name, "sha256": known.sha256, "size": known.size, "executable": file.executable}
+            for file, known in zip(request.files, stored, strict=True)
+        ],
+    }
 
 
 def now() -> str:
@@ -120,3 +185,47 @@ def validate_record(content: Any) -> None:
     fault = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(content))
     if fault is not None:
         raise InvalidData(f"The run record is not of its form: {fault.json_path}: {fault.message}")
+
+
+@contextlib.contextmanager
+def recorded(record: RunRecord) -> Iterator[None]:
+    """Writes into the record how the block ended, whatever ended it."""
+    try:
+        yield
+    except (KeyboardInterrupt, Interrupted) as stop:
+        error = (
+            stop if isinstance(stop, Interrupted) else Interrupted("Interrupted; no program was running on the board.")
+        )
+        record.end("interrupted", error)
+        raise error from None
+    except LostConnection as error:
+        record.end("lost", error)
+        raise
+    except DeadlineExpired as error:
+        record.end("timeout", error)
+        raise
+    except OhforgeError as error:
+        record.end("failed", error)
+        raise
+    except Exception as error:
+        record.end("failed", InternalError(f"{type(error).__name__}: {error}"))
+        raise
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Within the block SIGTERM and SIGHUP do what Ctrl-C does: what runs on the board is ended and the record closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

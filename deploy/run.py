@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from core.deadline import Deadline
-from core.errors import (
-    DeadlineExpired,
-    InternalError,
-    Interrupted,
-    LostConnection,
-    OhforgeError,
-    PermissionOnBoard,
-    RemoteFileMissing,
-)
+from core.errors import OhforgeError, RemoteFileMissing
 from core.files import human_bytes
 from core.session import Session
 from deploy.aftermath import Aftermath, judge, look_back
-from deploy.board import Board, ShellResult
+from deploy.board import Board
 from deploy.clock import BoardClock
-from deploy.hdc import describe_link
+from deploy.conditions import Conditions
+from deploy.engine import (
+    ProgramResult,
+    RunEngine,
+    Start,
+    agents_wanted,
+    choose_engine,
+    raise_when_late,
+    usage_of,
+)
 from deploy.inspect import survey_board
 from deploy.lease import hold_board
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
 from deploy.pull import as_pattern, fetch_files
-from deploy.record import OUTPUTS, RunRecord, signal_name, start_record
+from deploy.record import (
+    OUTPUTS,
+    SAMPLES,
+    RunRecord,
+    first_content,
+    recorded,
+    start_record,
+    terminated_as_interrupted,
+)
 from deploy.render import render_script
-from deploy.script import new_token, quote
+from deploy.run_output import RunOutput
 from deploy.store import StoredFile, runs_folder, store_folder
 from deploy.transfer import FileToPlace, describe_files, ensure_stored
 
@@ -43,8 +48,6 @@ if TYPE_CHECKING:
     from native.artifact import Artifact
     from native.models import Model
     from native.runspec import RunSpec
-
-NOT_PREPARED = 125
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,9 @@ class RunRequest:
     model: Model | None = None
     spec: RunSpec | None = None
     """How the program's output is understood."""
+    run_engine: str = ""
+    """``agent``, ``shell`` or ``auto``; empty: the setting ``ohforge.run_engine``."""
+    conditions: Conditions = field(default_factory=Conditions)
     pass_status: bool = False
     """True: a status other than 0 is the caller's to judge, not an error."""
     log: LogFilter | None = None
@@ -94,6 +100,9 @@ class RunOutcome:
     output: bytes
     """What the program printed, its end when it was very much."""
     complete: bool
+    run_engine: str
+    usage: dict[str, Any] | None
+    """What the program used by the board's kernel; None when nobody counted."""
     aftermath: Aftermath = field(default_factory=Aftermath)
 
     def as_json(self) -> dict[str, Any]:
@@ -108,6 +117,8 @@ class RunOutcome:
             "facts": self.facts,
             "outputs": [str(path) for path in self.outputs],
             "complete": self.complete,
+            "run_engine": self.run_engine,
+            "usage": self.usage,
             **self.aftermath.for_script(self.record),
         }
 
@@ -120,66 +131,30 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
     raised before there is a record.
     """
     stored = describe_files(request.files)
+    agents = agents_wanted(session, board, request.run_engine)
     with hold_board(session, board, f"run {request.program}"):
-        record = start_record(
-            session,
-            program=request.program,
-            board=board.serial,
-            content=_first_content(session, board, request, stored),
-        )
-        with _recorded(record), _terminated_as_interrupted():
-            clock = _prepare(session, board, request, stored, record)
-            return _Run(session, board, request, stored, record, clock).perform()
-
-
-def _first_content(session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile]) -> dict[str, Any]:
-    artifact, model = request.artifact, request.model
-    program = dict(zip((file.name for file in request.files), stored, strict=True))[request.executable]
-    keys = ("program", "version", "arch", "key", "toolchain", "toolchain_id", "cpu")
-    return {
-        "engine": request.engine,
-        "program": {
-            "name": request.executable,
-            "sha256": program.sha256,
-            "artifact": {key: getattr(artifact, key) for key in keys} if artifact is not None else None,
-        },
-        "model": {
-            "name": model.name,
-            "kind": model.kind,
-            "sha256": model.sha256,
-            "size": model.size,
-            "licence": model.licence,
-            "summary": dict(model.summary),
-        }
-        if model is not None
-        else None,
-        "board": {
-            "serial": board.serial,
-            "profile": board.profile.name,
-            "title": board.profile.title,
-            "emulated": board.emulated,
-            "facts": None,
-        },
-        "link": describe_link(session, board),
-        "command": {
-            "words": [f"./{request.executable}", *request.arguments],
-            "environment": dict(request.environment),
-            "folder": "",
-            "timeout_seconds": request.timeout,
-        },
-        "files": [
-            {"name": file.name, "sha256": known.sha256, "size": known.size, "executable": file.executable}
-            for file, known in zip(request.files, stored, strict=True)
-        ],
-    }
+        content = first_content(session, board, request, stored)
+        record = start_record(session, program=request.program, board=board.serial, content=content)
+        with recorded(record), terminated_as_interrupted():
+            engine, clock = _prepare(session, board, request, stored, agents, record)
+            return _Run(session, board, request, stored, engine, record, clock).perform()
 
 
 def _prepare(
-    session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile], record: RunRecord
-) -> BoardClock | None:
-    """One round trip tells whether the board can run it and what it lacks; that is then sent. Returns the board's time."""
+    session: Session,
+    board: Board,
+    request: RunRequest,
+    stored: Sequence[StoredFile],
+    agents: Sequence[str],
+    record: RunRecord,
+) -> tuple[RunEngine, BoardClock | None]:
+    """One round trip tells whether the board can run it, by what, and what it lacks; that is then sent.
+
+    Returns what will run the program, and the board's time.
+    """
     carried = {PurePosixPath(file.name).name for file in request.files}
-    survey = survey_board(session, board, question_for(request.binaries, carried, [file.sha256 for file in stored]))
+    question = question_for(request.binaries, carried, [file.sha256 for file in stored], agents)
+    survey = survey_board(session, board, question)
     about = record.content["board"]
     emulated = board.emulated or survey.parameters.get("const.build.ver.physical") == "emulated"
     record.save(board={**about, "emulated": emulated, "facts": survey.as_json()})
@@ -191,12 +166,14 @@ def _prepare(
             f"the model has {human_bytes(request.model.size)}, but only {human_bytes(survey.available_bytes)} of memory "
             "are available: it will be read from storage again and again, which is very slow"
         )
+    engine = choose_engine(session, board, survey, request.run_engine, request.conditions)
+    record.save(run_engine={"name": engine.name, "reason": engine.reason})
     summary = ensure_stored(session, board, stored, survey)
     record.save(transfer=asdict(summary))
     session.console.info(
         f"on the board: {human_bytes(summary.bytes_sent)} sent, {human_bytes(summary.bytes_reused)} were there already"
     )
-    return survey.clock
+    return engine, survey.clock
 
 
 class _Run:
@@ -208,13 +185,15 @@ class _Run:
         board: Board,
         request: RunRequest,
         stored: Sequence[StoredFile],
+        engine: RunEngine,
         record: RunRecord,
         clock: BoardClock | None,
     ) -> None:
-        self.session, self.board, self.request, self.stored, self.record = session, board, request, stored, record
+        self.session, self.board, self.request, self.engine, self.record = session, board, request, engine, record
         self.clock = clock
         self.folder = f"{runs_folder(board.profile)}/{record.folder.name}"
         self.patterns = (*request.outputs, *(request.spec.outputs if request.spec is not None else ()))
+        self.start = self._make_start(stored)
         record.save(command={**record.content["command"], "folder": self.folder})
 
     def perform(self) -> RunOutcome:
@@ -224,14 +203,17 @@ class _Run:
         request, spec = self.request, self.request.spec
         metrics = {name: asdict(metric) for name, metric in spec.read_metrics(result.text).items()} if spec else {}
         facts = spec.read_facts(result.text) if spec else {}
+        report = result.report
         self.record.save(
             result={
                 "exit_code": result.exit_code,
-                "signal": signal_name(result.exit_code),
+                "signal": result.signal,
                 "seconds": round(result.seconds, 3),
                 "complete": not missing,
                 "missing": missing,
                 "attempts": attempts,
+                "core_dumped": report.core_dumped if report else None,
+                "left_running": report.left if report else None,
             },
             metrics=metrics,
             facts=facts,
@@ -252,10 +234,12 @@ class _Run:
             outputs=outputs,
             output=result.output,
             complete=not missing,
+            run_engine=self.engine.name,
+            usage=self.record.content["usage"],
             aftermath=aftermath,
         )
 
-    def _run_until_complete(self) -> tuple[ShellResult, list[str], int]:
+    def _run_until_complete(self) -> tuple[ProgramResult, list[str], int]:
         """Runs the program, and once more when it ended well but its output is cut short.
 
         llama.cpp writes through a thread that it does not wait for at its end, so its last lines may be lost.
@@ -267,49 +251,56 @@ class _Run:
             if not missing or attempt == 2:
                 return result, missing, attempt
             self.session.console.warn("the program ended well, but the end of its output is missing; running it again")
-            self.record.log.rename(self.record.log.with_name("output-1.log"))
+            self.record.set_aside(attempt)
         raise AssertionError("the second attempt returns")
 
-    def _run_once(self) -> ShellResult:
-        mark = new_token()
-        deadline = Deadline.after(self.request.timeout, f"{self.request.program} on board {self.board.serial}")
-        with self.record.log.open("wb") as log:
-
-            def show(chunk: bytes) -> None:
-                log.write(chunk)
-                log.flush()
-                self.session.console.passthrough(chunk)
-
+    def _run_once(self) -> ProgramResult:
+        with RunOutput(self.record, self.session.console) as output:
             try:
-                result = self.board.shell(self._script(mark), deadline=deadline, on_output=show)
-            except (Interrupted, DeadlineExpired):
-                self._clear_folder(seconds=10)
+                result = self.engine.run(self.board, self.start, output)
+                self._save_report(result, output)
+                raise_when_late(self.board, self.start, result)
+            except OhforgeError:
+                self._end_run(seconds=10)
                 raise
-        last = result.output.rstrip(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")
-        if result.exit_code == NOT_PREPARED and last.startswith(mark):
-            raise PermissionOnBoard(f"Board {self.board.serial}: {last.removeprefix(mark).strip()}.")
         return result
 
-    def _script(self, mark: str) -> str:
+    def _save_report(self, result: ProgramResult, output: RunOutput) -> None:
+        report, seconds = result.report, self.request.conditions.sample_seconds
+        samples = None
+        if seconds and report is not None:
+            lost = report.samples_lost
+            samples = {"file": SAMPLES, "count": output.samples, "lost": lost, "interval_seconds": seconds}
+        self.record.save(usage=usage_of(result), samples=samples)
+        if report is not None and report.left:
+            self.session.console.info(f"the program left {report.left} process(es) running, which were ended")
+        if report is not None and report.survivors:
+            self.session.console.warn(f"{report.survivors} process(es) of the program cannot be ended on the board")
+
+    def _make_start(self, stored: Sequence[StoredFile]) -> Start:
         request = self.request
         library_folder = request.library_folder
-        return render_script(
-            "run",
-            store=store_folder(self.board.profile),
-            folder=self.folder,
-            mark=mark,
-            files=[
-                {"stored": known.sha256, "name": file.name, "executable": file.executable}
-                for file, known in zip(request.files, self.stored, strict=True)
-            ],
-            environment=request.environment,
-            library_folder=None if library_folder is None else f"/{library_folder}".rstrip("/"),
-            has_libraries=library_folder is not None,
+        return Start(
+            title=f"{request.program} on board {self.board.serial}",
             words=[f"./{request.executable}", *request.arguments],
-            remove=not self.patterns,
+            environment=request.environment,
+            conditions=request.conditions,
+            seconds=request.timeout,
+            run=self.record.folder.name,
+            merged=request.spec is not None and request.spec.merged_output,
+            script={
+                "store": store_folder(self.board.profile),
+                "folder": self.folder,
+                "files": [
+                    {"stored": known.sha256, "name": file.name, "executable": file.executable}
+                    for file, known in zip(request.files, stored, strict=True)
+                ],
+                "library_folder": None if library_folder is None else f"/{library_folder}".rstrip("/"),
+                "remove": not self.patterns,
+            },
         )
 
-    def _fetch_outputs(self, result: ShellResult) -> list[Path]:
+    def _fetch_outputs(self, result: ProgramResult) -> list[Path]:
         if not self.patterns:
             return []
         try:
@@ -336,57 +327,18 @@ class _Run:
                 for file in fetched
             ]
         )
-        self._clear_folder(seconds=60)
+        self._end_run(seconds=60)
         return [file.local for file in fetched]
 
-    def _clear_folder(self, seconds: float) -> None:
-        """Removes the run's folder from the board. That it could not be is no reason to call the run failed."""
-        removing = Deadline.after(seconds, "the run's folder to be removed from the board")
+    def _end_run(self, seconds: float) -> None:
+        """Ends what may still run and removes the run's folder. That this fails is no reason to call the run failed."""
+        ending = Deadline.after(seconds, "the run's folder to be removed from the board")
+        script = render_script("end_run", mark=self.start.mark, folder=self.folder)
         try:
-            self.board.shell(f"rm -rf {quote(self.folder)}", deadline=removing)
+            said = self.board.shell(script, deadline=ending).text.split()[-1:]
         except OhforgeError as error:
             self.session.console.warn(f"{self.folder} is left on board {self.board.serial}: {error.message}")
-
-
-@contextlib.contextmanager
-def _recorded(record: RunRecord) -> Iterator[None]:
-    """Writes into the record how the block ended, whatever ended it."""
-    try:
-        yield
-    except (KeyboardInterrupt, Interrupted) as stop:
-        error = (
-            stop if isinstance(stop, Interrupted) else Interrupted("Interrupted; no program was running on the board.")
-        )
-        record.end("interrupted", error)
-        raise error from None
-    except LostConnection as error:
-        record.end("lost", error)
-        raise
-    except DeadlineExpired as error:
-        record.end("timeout", error)
-        raise
-    except OhforgeError as error:
-        record.end("failed", error)
-        raise
-    except Exception as error:
-        record.end("failed", InternalError(f"{type(error).__name__}: {error}"))
-        raise
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP do what Ctrl-C does: what runs on the board is ended and the record closed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            return
+        if said != ["gone"]:
+            what = "something of the run cannot be ended" if said == ["alive"] else f"{self.folder} is left"
+            self.session.console.warn(f"{what} on board {self.board.serial}")

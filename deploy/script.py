@@ -103,6 +103,24 @@ def stop_unnumbered(token: str) -> str:
     )
 
 
+class KeptEnd:
+    """The end of a stream that may be endless: at least its last `KEEP_OUTPUT` bytes, all of it when it is shorter."""
+
+    def __init__(self) -> None:
+        self.truncated = False
+        self._kept = bytearray()
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self._kept)
+
+    def add(self, chunk: bytes) -> None:
+        self._kept += chunk
+        if len(self._kept) > 2 * KEEP_OUTPUT:
+            del self._kept[:-KEEP_OUTPUT]
+            self.truncated = True
+
+
 class Stage(Enum):
     """How far the output of a wrapped command has come."""
 
@@ -123,18 +141,21 @@ class MarkerReader:
         self.pid: int | None = None
         self.status = ""
         self.preamble = b""
-        self.truncated = False
         self.ended_at: float | None = None
         """When the last marker came, on the monotonic clock."""
         self._first = re.compile(rb"(?:^|\n)" + token.encode() + rb":P:(\d+)\r?\n")
         self._last = token.encode() + b":X:"
-        self._kept = bytearray()
+        self._kept = KeptEnd()
         self._pending = b""
         self._hand_on = on_output
 
     @property
     def output(self) -> bytes:
-        return bytes(self._kept)
+        return self._kept.content
+
+    @property
+    def truncated(self) -> bool:
+        return self._kept.truncated
 
     def feed(self, chunk: bytes) -> None:
         """Takes the next bytes."""
@@ -184,10 +205,7 @@ class MarkerReader:
     def _emit(self, text: bytes) -> None:
         if not text:
             return
-        self._kept += text
-        if len(self._kept) > 2 * KEEP_OUTPUT:
-            del self._kept[:-KEEP_OUTPUT]
-            self.truncated = True
+        self._kept.add(text)
         if self._hand_on is not None:
             self._hand_on(text)
 

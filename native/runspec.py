@@ -44,6 +44,8 @@ class RunSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     """Glob patterns, below the working directory, of files that the program leaves."""
+    merged_output: bool = False
+    """Whether the patterns need standard output and error in the order of writing, as in one file."""
     metrics: tuple[MetricPattern, ...] = ()
     facts: tuple[re.Pattern[str], ...] = ()
     """Patterns whose named groups are texts worth keeping, such as the CPU features that the program found."""

@@ -35,7 +35,8 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(build_dir=str(tmp_path / "build"), runs_dir=str(tmp_path / "runs"))
+    # Tests that want the agent say so: it is compiled, which unit tests must not need.
+    return Settings(build_dir=str(tmp_path / "build"), runs_dir=str(tmp_path / "runs"), run_engine="shell")
 
 
 @pytest.fixture

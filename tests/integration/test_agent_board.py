@@ -17,12 +17,22 @@ from core.process import RealRunner
 from core.session import Session
 from deploy import agent as agent_module
 from deploy import choose, hdc
-from deploy.agent import AgentHandle, AgentRun, agent_for, hash_files, run_program
+from deploy.agent import (
+    AgentHandle,
+    AgentRun,
+    BuiltAgents,
+    NoAgent,
+    agents_to_ask_for,
+    find_agent,
+    hash_files,
+    run_program,
+)
 from deploy.agent_frames import Sample
 from deploy.board import Board
 from deploy.choose import choose_board
 from deploy.emulator.disk import list_emulated, stop_board
 from deploy.emulator.faults import FaultFile
+from deploy.inspect import Question, survey_board
 from tests.support.agents import build_agent
 
 TMP = "/data/local/tmp"
@@ -40,15 +50,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    def built(session: Session, arch: str) -> tuple[Path, str]:
+    built: BuiltAgents = {}
+    for arch in BOARDS.values():
         agent = build_agent(shared_cache, arch)
-        return agent.path, hashlib.sha256(agent.path.read_bytes()).hexdigest()
-
+        built[arch] = agent.path, hashlib.sha256(agent.path.read_bytes()).hexdigest()
     monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
     monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05, 0.05))
-    monkeypatch.setattr(agent_module, "_build", built)
+    monkeypatch.setattr(agent_module, "_built", lambda session: built)
     yield
     for folder in home.glob("emulated-*"):
         FaultFile(folder=folder).clear()
@@ -74,9 +84,14 @@ def board(request: pytest.FixtureRequest, session: Session) -> Board:
 
 @pytest.fixture
 def handle(session: Session, board: Board) -> AgentHandle:
-    found = agent_for(session, board)
-    assert found is not None
+    found = ask(session, board)
+    assert isinstance(found, AgentHandle)
     return found
+
+
+def ask(session: Session, board: Board) -> AgentHandle | NoAgent:
+    question = Question(agents=agents_to_ask_for(session, board))
+    return find_agent(session, board, survey_board(session, board, question))
 
 
 def soon(seconds: float = 60.0) -> Deadline:
@@ -89,7 +104,7 @@ def test_the_agent_is_put_on_a_board_once_and_found_again_by_one_command(
     assert handle.arch == BOARDS[board.profile.name]
     assert handle.path.startswith(f"{TMP}/ohforge/agent/ohforge-agent-")
     commands.clear()
-    assert agent_for(session, board) == handle
+    assert ask(session, board) == handle
     assert len(commands) == 1
 
 
@@ -154,14 +169,3 @@ def test_a_link_that_is_cut_is_no_success(board: Board, handle: AgentHandle, hom
     FaultFile(folder=home / board.serial).set("cut-output", at=700)
     with pytest.raises(LostConnection):
         run_program(board, handle, AgentRun(words=("seq", "1", "100000")), deadline=soon())
-
-
-def test_a_board_that_cannot_run_the_agent_is_used_without_it(
-    session: Session, board: Board, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broken = tmp_path / "ohforge-agent"
-    broken.write_bytes(b"\x7fELF but of no use at all")
-    digest = hashlib.sha256(broken.read_bytes()).hexdigest()
-    monkeypatch.setattr(agent_module, "_build", lambda session, arch: (broken, digest))
-    assert agent_for(session, board) is None
-    assert "is used without the agent" in capsys.readouterr().out

@@ -30,8 +30,8 @@ from core.errors import (
 from core.session import Session
 from deploy.inspect import Survey
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
-from deploy.record import validate_record
-from deploy.run import RunOutcome, RunRequest, execute, signal_name
+from deploy.record import signal_name, validate_record
+from deploy.run import RunOutcome, RunRequest, execute
 from deploy.transfer import FileToPlace
 from native.runspec import MetricPattern, RunSpec
 from tests.support.local_board import LocalBoard

@@ -107,15 +107,16 @@ static bool failed(struct child *child, const char *stage, int number) {
 }
 
 bool child_start(const struct child_options *options, struct child *child) {
-    int in = open("/dev/null", O_RDONLY | O_CLOEXEC), out[2], err[2], report[2];
-    if (in < 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0)
+    int in = open("/dev/null", O_RDONLY | O_CLOEXEC), out[2], err[2] = {-1, -1}, report[2];
+    if (in < 0 || pipe2(out, O_CLOEXEC) != 0 || (!options->merge && pipe2(err, O_CLOEXEC) != 0) ||
+        pipe2(report, O_CLOEXEC) != 0)
         return failed(child, "pipe", errno);
     child->pid = fork();
     if (child->pid < 0) return failed(child, "fork", errno);
-    if (child->pid == 0) become(options, in, out[1], err[1], report[1]);
+    if (child->pid == 0) become(options, in, out[1], options->merge ? out[1] : err[1], report[1]);
     close(in);
     close(out[1]);
-    close(err[1]);
+    if (err[1] >= 0) close(err[1]);
     close(report[1]);
     struct report answer;
     ssize_t length;
@@ -125,6 +126,6 @@ bool child_start(const struct child_options *options, struct child *child) {
     child->out = out[0];
     child->err = err[0];
     fcntl(child->out, F_SETFL, O_NONBLOCK); /* our ends only: the program's ends are descriptions of their own */
-    fcntl(child->err, F_SETFL, O_NONBLOCK);
+    if (child->err >= 0) fcntl(child->err, F_SETFL, O_NONBLOCK);
     return true;
 }

@@ -17,6 +17,7 @@ struct limit {
 struct child_options {
     const char *folder; /* NULL: where the agent is */
     bool has_cpus, has_nice;
+    bool merge; /* stderr goes into the pipe of stdout, so that the order between the two is kept */
     cpu_set_t cpus;
     int nice;
     struct limit limits[LIMITS_MAX];
@@ -26,7 +27,7 @@ struct child_options {
 
 struct child {
     pid_t pid; /* also its session and group; 0 when it could not be started */
-    int out, err; /* ends of the pipes that it writes to */
+    int out, err; /* ends of the pipes that it writes to; err is -1 when the streams are merged */
     char failed_stage[16]; /* "pipe", "fork", "folder", "limit", "cpus", "nice" or "exec" */
     int failed_errno;
 };

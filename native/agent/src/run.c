@@ -73,7 +73,9 @@ static void parse_options(int argc, char **argv, struct options *options) {
     const char *value;
     options->grace = DEFAULT_GRACE;
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if ((value = option_value(argc, argv, &i, "--deadline")))
+        if (strcmp(argv[i], "--merge") == 0)
+            options->child.merge = true;
+        else if ((value = option_value(argc, argv, &i, "--deadline")))
             options->deadline = parse_number("--deadline", value, UINT32_MAX) * MS;
         else if ((value = option_value(argc, argv, &i, "--grace")))
             options->grace = parse_number("--grace", value, UINT32_MAX) * MS;

@@ -292,11 +292,11 @@ def test_another_computer_that_is_done_first_is_believed_only_with_the_right_has
     session: Session, board: LocalBoard, file: Path
 ) -> None:
     def other_is_done(part: Path) -> None:
+        (board.store / NAME).write_bytes(CONTENT)
+        (board.store / f"{NAME}.ok").write_text("noted")
         for path in joined(board).parent.iterdir():
             path.unlink()
         joined(board).parent.rmdir()
-        (board.store / NAME).write_bytes(CONTENT)
-        (board.store / f"{NAME}.ok").write_text("noted")
 
     board.on_send = nth_send(5, other_is_done)
     assert push(session, board, file).bytes_sent <= 60_000

@@ -1,18 +1,13 @@
-"""The reference runtime against the real MindSpore Lite, from its wheel for Linux; opt-in, for it is 170 MB.
+"""The reference runtime against the real MindSpore Lite, from its wheels for Linux; opt-in, for they are 220 MB.
 
-Fetch it once, unpack it, and say where it is:
-
-    pip download --no-deps --only-binary=:all: --python-version 3.7 --implementation cp --abi cp37m \\
-        --platform manylinux1_x86_64 mindspore-lite==2.0.0
-    python -m zipfile -e mindspore_lite-2.0.0-*.whl FOLDER
-    OHFORGE_MINDSPORE_LITE=FOLDER pytest tests/integration/test_real_engine.py
+python scripts/fetch_real_engine.py FOLDER
+OHFORGE_MINDSPORE_LITE=FOLDER pytest tests/integration/test_real_engine.py
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,17 +17,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from native.formats.ms import read_ms
 from native.formats.ms_operators import known_operators
 from tests.support.ms_cases import CASES
 from tests.support.ms_models import mobilenet_v2, seeded_image
 from tests.support.ms_numpy import Array
 from tests.support.ms_writer import Items, ModelWriter, NodeSpec
+from tests.support.real_engine import VARIABLE, RealEngine, arm64_engine, converter_python, native_engine
 from tests.support.reference_runtime import ReferenceModel, load_library
 
 # Read here because every test hides the user's own variables.
-FOLDER = os.environ.get("OHFORGE_MINDSPORE_LITE", "")
+FOLDER = os.environ.get(VARIABLE, "")
 pytestmark = pytest.mark.skipif(
-    not FOLDER, reason="OHFORGE_MINDSPORE_LITE names no unpacked wheel (see the module's text)"
+    not FOLDER, reason=f"{VARIABLE} names no folder with the real engine (see the module's text)"
 )
 TOLERANCE = 1e-4
 CONV2D = 35
@@ -40,6 +37,15 @@ APPROXIMATED = {37: 2e-3, 126: 5e-4}
 """Cos and Rsqrt, for which the engine has quick formulas on x86_64."""
 FORGETS_ACTIVATION = {47, 152}
 """Div and Sub: a fused relu has no effect in version 2.0.0."""
+MOBILENET_OPERATORS = {
+    "Conv2DFusion": 52,
+    "AddFusion": 10,
+    "AvgPoolFusion": 1,
+    "Transpose": 1,
+    "Flatten": 1,
+    "MatMulFusion": 1,
+    "Softmax": 1,
+}
 Engine = Callable[[ModelWriter, Sequence[Array]], list[Array]]
 
 
@@ -49,40 +55,41 @@ def runtime(shared_cache: Path) -> ctypes.CDLL:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """Runs a model in a process of its own; the wheel's library has the old ABI of libstdc++."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++: zig's libc++ does not fit the engine's library")
-    folder, wheel = tmp_path_factory.mktemp("engine"), Path(FOLDER) / "mindspore_lite"
-    libraries = wheel / "lib"
-    program = folder / "engine"
-    source = Path(__file__).parents[1] / "support" / "real_engine.cpp"
-    flags = ["-std=c++17", "-O1", "-w", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{wheel}", str(source), f"-L{libraries}"]
-    flags += ["-l:libmindspore-extendrt_python.so", "-Wl,--allow-shlib-undefined", "-o", str(program)]
-    subprocess.run([compiler, *flags], check=True, timeout=300)
+def native(tmp_path_factory: pytest.TempPathFactory) -> RealEngine:
+    engine = native_engine(Path(FOLDER), tmp_path_factory.mktemp("native"))
+    if engine is None:
+        pytest.skip(f"no g++, or no x86_64 wheel in {FOLDER}")
+    return engine
+
+
+@pytest.fixture(scope="module")
+def engine(native: RealEngine, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """Runs a model in a process of its own."""
+    folder = tmp_path_factory.mktemp("engine")
 
     def run(model: ModelWriter, values: Sequence[Array]) -> list[Array]:
         (folder / "model.ms").write_bytes(model.to_bytes())
-        files = [folder / f"in{number}.raw" for number in range(len(values))]
-        for file, value in zip(files, values, strict=True):
-            file.write_bytes(np.ascontiguousarray(value).tobytes())
-        done = subprocess.run(
-            [program, folder / "model.ms", folder, *files],
-            env={"LD_LIBRARY_PATH": str(libraries)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        results = []
-        for line in done.stdout.splitlines():
-            number, _, _, *shape = line.split()
-            sizes = [int(size) for size in shape[0].split(",") if size] if shape else []
-            results.append(np.frombuffer((folder / f"{number}.raw").read_bytes(), np.float32).reshape(sizes))
-        return results
+        return native.run(folder / "model.ms", values, folder)[0]
 
     return run
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes MobileNetV2 by the real converter, from ONNX."""
+    python = converter_python(Path(FOLDER))
+    if python is None:
+        pytest.skip(f"no Python 3.7 with the converter in {FOLDER}")
+    folder = tmp_path_factory.mktemp("converted")
+    script = Path(__file__).parents[1] / "support" / "convert_mobilenet.py"
+
+    def convert(*flags: str) -> Path:
+        path = folder / f"mobilenetv2{''.join(flags)}.ms"
+        done = subprocess.run([python, script, path, *flags], capture_output=True, text=True, timeout=300)
+        assert "CONVERT RESULT SUCCESS:0" in done.stdout, done.stdout + done.stderr
+        return path
+
+    return convert
 
 
 def left_to_itself(model: ModelWriter, operator: int) -> bool:
@@ -136,3 +143,32 @@ def test_half_precision_weights_give_the_same(engine: Engine, runtime: ctypes.CD
     with ReferenceModel(runtime, model.to_bytes()) as loaded:
         [mine] = loaded.predict(image)
     np.testing.assert_allclose(mine, engine(model, [image])[0], rtol=1e-3, atol=1e-6)
+
+
+def test_a_mobilenet_of_the_real_converter_gives_the_same_everywhere(
+    converted: Callable[..., Path], native: RealEngine, runtime: ctypes.CDLL, tmp_path: Path
+) -> None:
+    """Four ways: the engine here and for arm64, the reference runtime, and NumPy over the same network by our writer."""
+    path, image = converted(), seeded_image(224)
+    info = read_ms(path)
+    assert {operator.name: count for operator, count in info.operators} == MOBILENET_OPERATORS
+    assert not info.problems
+    [real] = native.run(path, [image], tmp_path)[0]
+    with ReferenceModel(runtime, path.read_bytes()) as loaded:
+        [mine] = loaded.predict(image)
+    [numpy] = mobilenet_v2().evaluate(image)
+    for other in (mine, numpy.astype(np.float32)):
+        np.testing.assert_allclose(other, real, rtol=TOLERANCE, atol=1e-6)
+    arm64 = arm64_engine(Path(FOLDER), tmp_path)
+    if arm64 is None:
+        pytest.skip(f"the rest agreed; no arm64 wheel, cross compiler or qemu in {FOLDER}")
+    np.testing.assert_allclose(arm64.run(path, [image], tmp_path)[0][0], real, rtol=TOLERANCE, atol=1e-6)
+
+
+def test_half_precision_weights_of_the_real_converter_give_the_same(
+    converted: Callable[..., Path], native: RealEngine, runtime: ctypes.CDLL, tmp_path: Path
+) -> None:
+    path, image = converted("--half"), seeded_image(224)
+    with ReferenceModel(runtime, path.read_bytes()) as loaded:
+        [mine] = loaded.predict(image)
+    np.testing.assert_allclose(mine, native.run(path, [image], tmp_path)[0][0], rtol=1e-3, atol=1e-6)

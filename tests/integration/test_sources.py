@@ -18,10 +18,12 @@ import core.http
 import native.models
 from core.errors import (
     IntegrityError,
+    InvalidData,
     ModelError,
     NetworkError,
     NoSourceLeft,
     Offline,
+    OhforgeError,
     SourceError,
     UnknownName,
 )
@@ -30,7 +32,9 @@ from native.models import ModelEntry, UrlSource, WheelPart, WheelSource, fetch_m
 from native.pypi import fetch_file
 from native.recipe import BuildSpec, FolderSource, GithubArchive, PypiSdist, Recipe, Source
 from native.source import GITHUB_VARIABLE, fetch_source
-from tests.support.loopback import Loopback
+from tests.support import ms_ops as ops
+from tests.support.loopback import Loopback, Served
+from tests.support.ms_writer import ModelWriter
 from tests.support.tiny_gguf import write_tiny_gguf
 
 FILE = "demo_pkg-1.0.tar.gz"
@@ -372,6 +376,94 @@ def test_the_second_source_of_a_model_is_used_when_the_first_fails(
         fetch_model(session, "lost")
 
 
+def ms_content(output: str) -> bytes:
+    writer = ModelWriter()
+    x = writer.add_input("x", [1, 4])
+    doubled = ops.unary(writer, x, "abs")
+    writer.tensors[doubled].name = output
+    writer.mark_output(doubled)
+    return writer.to_bytes()
+
+
+def entry_of_name(name: str, output: str, url: str) -> ModelEntry:
+    return ModelEntry(
+        name=name,
+        title=name.title(),
+        kind="ms",
+        file="same.ms",
+        licence="not stated",
+        description="for tests",
+        outputs=(output,),
+        sources=(UrlSource(url=url),),
+    )
+
+
+@pytest.fixture
+def two_of_one_name(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> list[ModelEntry]:
+    """Two models whose files have the same name, without published hashes."""
+    entries = []
+    for name, output in (("first", "Softmax-65"), ("second", "Default/Sigmoid-op466")):
+        server.files[f"/{name}/same.ms"] = Served(content=ms_content(output))
+        entries.append(entry_of_name(name, output, f"{server.url}/{name}/same.ms"))
+    monkeypatch.setattr(native.models, "read_entries", lambda: entries)
+    return entries
+
+
+def test_a_model_without_a_published_hash_is_recorded_and_compared_ever_after(
+    session: Session, server: Loopback, two_of_one_name: list[ModelEntry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = fetch_model(session, "first")
+    assert model.sha256 == hashlib.sha256(model.path.read_bytes()).hexdigest()
+    assert "nobody publishes a hash of model first" in capsys.readouterr().err
+    asked = len(server.seen)
+    assert fetch_model(session, "first") == model
+    assert len(server.seen) == asked
+    # The publisher puts another file there, and the one in the cache is lost.
+    model.path.unlink()
+    changed = bytearray(ms_content("Softmax-65"))
+    changed += b"\0"
+    server.files["/first/same.ms"] = Served(content=bytes(changed))
+    with pytest.raises(IntegrityError, match="it has been replaced"):
+        fetch_model(session, "first")
+    assert not list(model.path.parent.glob("*.ms"))
+
+
+def test_the_other_file_of_the_same_name_is_refused_and_named(
+    session: Session, server: Loopback, two_of_one_name: list[ModelEntry]
+) -> None:
+    server.files["/first/same.ms"] = server.files["/second/same.ms"]
+    with pytest.raises(ModelError, match=r"its outputs are Default/Sigmoid-op466, not Softmax-65") as caught:
+        fetch_model(session, "first")
+    assert "It is second, the other file called same.ms" in caught.value.remedy
+    server.files["/first/same.ms"] = Served(content=ms_content("else"))
+    with pytest.raises(ModelError, match="its outputs are else"):
+        fetch_model(session, "first")
+    server.files["/first/same.ms"] = Served(content=b"")
+    with pytest.raises(OhforgeError):
+        fetch_model(session, "first")
+    assert not list((session.settings.cache / "models").rglob("*.ms"))
+
+
+def test_a_name_that_two_models_share_is_answered_with_both(
+    session: Session,
+    two_of_one_name: list[ModelEntry],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match="There is no model file same.ms. 2 different public models") as caught:
+        find_model(session, "same.ms")
+    assert "- first: First (output Softmax-65)\n  - second: Second (output Default" in caught.value.message
+    assert "invoke board.run NAME" in caught.value.remedy
+    Path("same.ms").write_bytes(ms_content("Default/Sigmoid-op466"))
+    assert find_model(session, "same.ms").path == tmp_path / "same.ms"
+    assert "its output Default/Sigmoid-op466 is that of second" in capsys.readouterr().out
+    Path("same.ms").write_bytes(ms_content("mine"))
+    assert find_model(session, "same.ms").name == "same"
+    assert "is that of" not in capsys.readouterr().out
+
+
 def test_model_names_and_paths_that_do_not_exist_are_answered_with_the_nearest(
     session: Session, tmp_path: Path, model_content: bytes
 ) -> None:
@@ -424,5 +516,21 @@ def test_an_adapter_a_piece_and_a_vocabulary_are_no_models(session: Session, tmp
 
 def test_every_entry_of_the_list_of_models_has_the_form_that_it_must_have() -> None:
     entries = native.models.read_entries()
-    assert [entry.name for entry in entries] == ["smollm2", "gemma3-270m"]
+    assert [entry.name for entry in entries] == [
+        "smollm2",
+        "gemma3-270m",
+        "mobilenetv2-quickstart",
+        "mobilenetv2-openimages",
+    ]
     assert all(entry.sources for entry in entries)
+    quick, images = entries[2:]
+    assert (quick.file, images.file) == ("mobilenetv2.ms", "mobilenetv2.ms")
+    assert (quick.outputs, images.outputs) == (("Softmax-65",), ("Default/head-MobileNetV2Head/Sigmoid-op466",))
+
+
+def test_a_model_out_of_wheels_must_have_a_hash_in_the_list(tmp_path: Path) -> None:
+    text = native.models.DATA.read_text()
+    file = tmp_path / "models.yaml"
+    file.write_text(text.replace("    sha256: b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53\n", ""))
+    with pytest.raises(InvalidData, match="'sha256' is a required property"):
+        native.models.read_entries(file)

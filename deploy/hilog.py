@@ -251,13 +251,21 @@ def last_run(runs: Path, serial: str) -> float:
     """When the newest run on that board began, by the host's clock. Raises UsageError when there is none."""
     import json
 
+    newest = 0.0
+    stamp = ""
     for file in sorted(runs.glob("*/record.json"), reverse=True):
+        second = file.parent.name.partition("-")[0]
+        if newest and second != stamp:
+            break  # Names begin with the second; within one the times decide.
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             if content["board"]["serial"] == serial:
-                return datetime.fromisoformat(content["times"]["started"]).timestamp()
+                newest = max(newest, datetime.fromisoformat(content["times"]["started"]).timestamp())
+                stamp = second
         except (ValueError, KeyError, TypeError):
             continue
+    if newest:
+        return newest
     raise UsageError(f"There is no record of a run on board {serial} in {runs}.")
 
 

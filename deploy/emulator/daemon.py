@@ -22,6 +22,7 @@ from deploy.emulator.faults import FaultFile
 from deploy.emulator.greeting import greet
 from deploy.emulator.injector import Injector, LinkCut, Restart
 from deploy.emulator.memory import Memory
+from deploy.emulator.rootfs import BOARD_LOG, CRASH_LOG_MARK
 from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ForwardTask, ShellTask, Task, TerminalTask
 from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import Command, Level, LinkEnded, frame_start, pack, read_frame
@@ -92,7 +93,17 @@ class Daemon:
 
     @property
     def _environment(self) -> dict[str, str]:
-        return {**self.shown.environment, "COLUMNS": "80"}
+        return {**self.shown.environment, "COLUMNS": "80", "OHFORGE_BOARD_LOG": BOARD_LOG}
+
+    def keep_crash_logs(self, wanted: bool) -> None:
+        """Whether a program that a signal ends leaves a crash log; the scripts that start qemu look for the mark."""
+        mark = self.to_host(CRASH_LOG_MARK)
+        with contextlib.suppress(OSError):
+            if wanted:
+                mark.parent.mkdir(parents=True, exist_ok=True)
+                mark.touch()
+            else:
+                mark.unlink(missing_ok=True)
 
     def to_host(self, path: str) -> Path:
         """Where a path of the board lies for this process."""
@@ -118,6 +129,7 @@ class Session(threading.Thread):
             greet(self, secure=self.board.board.secure and self.link.family == socket.AF_INET)
             if self.link.family == socket.AF_INET:
                 threading.Thread(target=self._beat, daemon=True).start()
+            self.board.keep_crash_logs("crash-log" in self.board.faults.active())
             self.board.view.set_read_only("read-only" in self.board.faults.active())
             while True:
                 channel, command, data = read_frame(self.link)

@@ -48,6 +48,9 @@ FAULTS = _known(
     Fault(name="permission", text="the daemon may not open files that are sent"),
     Fault(name="busy", text="every existing file that is sent is the program of a process"),
     Fault(name="restart", text="the daemon is restarted after `at` bytes of a command's output", parameters={"at": 0}),
+    Fault(
+        name="crash-log", text="a program that a signal ends leaves a crash log, as under OpenHarmony's fault logger"
+    ),
     Fault(name="offline", text="the board is known but not connected"),
     Fault(
         name="unauthorised",

@@ -1,10 +1,13 @@
 #include "devices.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static size_t hash_of(const char *text) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
@@ -56,6 +59,28 @@ bool reference_refuses(int operation) {
     char number[16];
     snprintf(number, sizeof number, "%d", operation);
     return list && listed(list, number);
+}
+
+bool reference_falls_back(void) {
+    const char *wanted = getenv("OHFORGE_NNRT_FALLBACK");
+    return wanted && *wanted;
+}
+
+void reference_log(char level, const char *place, const char *text) {
+    const char *path = getenv("OHFORGE_BOARD_LOG");
+    char line[512], date[32] = "";
+    struct timespec now;
+    struct tm local;
+    if (!path || !*path) return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (localtime_r(&now.tv_sec, &local)) strftime(date, sizeof date, "%m-%d %H:%M:%S", &local);
+    int length = snprintf(line, sizeof line, "%s.%03ld %5ld %5ld %c %s: %s\n", date, now.tv_nsec / 1000000, (long)getpid(),
+                          (long)getpid(), level, place, text);
+    int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) return;
+    /* One call, so that lines of several programs do not mix. */
+    if (length > 0 && (size_t)length < sizeof line && write(file, line, (size_t)length) < 0) reference_note("no log");
+    close(file);
 }
 
 void reference_note(const char *format, ...) {

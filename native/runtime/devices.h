@@ -4,6 +4,8 @@
  * OHFORGE_NNRT_CAPABILITIES  what they can: fp16, performance, priority, cache, dynamic, separated by commas
  *                            (default: all but priority, as the example driver of OpenHarmony)
  * OHFORGE_NNRT_UNSUPPORTED   numbers of operations that they refuse, separated by commas
+ * OHFORGE_NNRT_FALLBACK      not empty: a whole .ms model falls back to the CPU, without an error, as MindSpore Lite does it
+ * OHFORGE_BOARD_LOG          file to which a line of the board's log is added; only the emulated board sets it
  */
 #ifndef OHFORGE_DEVICES_H
 #define OHFORGE_DEVICES_H
@@ -29,9 +31,13 @@ const ReferenceDevice *reference_device(size_t index);
 const ReferenceDevice *reference_device_by_id(size_t id);
 bool reference_capability(const char *name);
 bool reference_refuses(int operation);
+bool reference_falls_back(void);
 
 /* A line on standard error that says what the reference runtime did. Standard output belongs to the program. */
 void reference_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line of the board's log, as hilog prints it; nothing where there is no file for it. `place` is like C02102/MS_LITE. */
+void reference_log(char level, const char *place, const char *text);
 
 #ifdef __cplusplus
 }

@@ -6,18 +6,20 @@ The C library and libc++ for ARM are compiled once; OHFORGE_TEST_CACHE keeps the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
-from core.errors import ProgramFailed
-from core.session import PROJECT, Session
+from commands.show import show_outcome
+from core.errors import ProgramFailed, UsageError
+from core.session import Session
 from deploy.emulator.disk import list_emulated, stop_board
 from deploy.launch import LaunchRequest, run_model, run_program
-from native.exit_status import explain_exit
+from deploy.record import validate_record
 from native.recipe import RECIPES
 from tests.support.ms_models import mobilenet_v2, seeded_image
 
@@ -42,29 +44,91 @@ def request(arch: str, **fields: object) -> LaunchRequest:
     return LaunchRequest(board="dayu200", arch=arch, cpu="generic", toolchain="zig", **fields)  # type: ignore[arg-type]
 
 
-def test_a_mobilenet_gives_numpys_numbers_on_both_arches(boards: Session, tmp_path: Path) -> None:
+def record_of(folder: Path) -> dict[str, Any]:
+    content = json.loads((folder / "record.json").read_text())
+    validate_record(content)
+    return dict(content)
+
+
+def test_a_mobilenet_gives_numpys_numbers_on_both_arches(
+    boards: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model, image = mobilenet_v2(size=64), seeded_image(64)
-    path = tmp_path / "mobilenetv2.ms"
+    path, labels = tmp_path / "mobilenetv2.ms", tmp_path / "labels.txt"
     path.write_bytes(model.to_bytes())
+    labels.write_text("".join(f"thing {number}\n" for number in range(1001)))
     np.save(tmp_path / "in.npy", image)
     [expected] = model.evaluate(image)
-    schema = json.loads((PROJECT / "docs" / "record.schema.json").read_text())
     for arch in ARCHES:
-        parameters: dict[str, str | int | float] = {"input": "in.npy", "loops": 2, "top": 1}
         outcome = run_model(
-            boards, request(arch, model=str(path), files=(str(tmp_path / "in.npy"),), parameters=parameters)
+            boards,
+            request(
+                arch,
+                model=str(path),
+                inputs=(str(tmp_path / "in.npy"),),
+                labels=str(labels),
+                parameters={"loops": 2, "top": 1},
+            ),
         )
         assert (outcome.exit_code, outcome.complete, outcome.emulated) == (0, True, True)
-        jsonschema.validate(json.loads((outcome.record / "record.json").read_text()), schema)
-        assert {path.name for path in outcome.outputs} >= {"0-Softmax-65.npy", "outputs.json"}
+        record = record_of(outcome.record)
+        assert {path.name for path in outcome.outputs} == {"0-Softmax-65.npy", "outputs.json"}
         written = np.load(outcome.record / "outputs" / "0-Softmax-65.npy")
         np.testing.assert_allclose(written, expected, rtol=1e-5, atol=1e-5)
         assert outcome.metrics["loops"]["value"] == 2
         assert outcome.metrics["predict_median_ms"]["value"] > 0
         assert outcome.facts["engine"].startswith("ohforge reference runtime")
-        assert (outcome.facts["device_asked"], outcome.facts["device_used"]) == ("cpu", "cpu")
+        assert (record["device"]["asked"], record["device"]["used"]) == ("cpu", "cpu")
+        assert record["log"] is None  # Nothing went wrong, and the CPU needs no proof.
         assert outcome.facts["last_output"] == "Softmax-65"
-        assert outcome.facts["top_1"].startswith(f"class {int(expected.argmax())},")
+        best = int(expected.argmax())
+        assert re.match(rf"class {best}, [\d.]+, thing {best}$", outcome.facts["top_1"])
+        capsys.readouterr()
+        show_outcome(boards.console, outcome)
+        shown = capsys.readouterr().out
+        assert "REFERENCE RUNTIME, not MindSpore Lite" in shown
+        assert "EMULATED" in shown
+        assert "outputs/0-Softmax-65.npy  f4 1x1001" in shown
+
+
+def test_an_input_that_does_not_fit_is_refused_before_anything_is_built_or_sent(
+    boards: Session, tmp_path: Path
+) -> None:
+    path = tmp_path / "mobilenetv2.ms"
+    path.write_bytes(mobilenet_v2(size=32, width=0.25, classes=3).to_bytes())
+    np.save(tmp_path / "turned.npy", np.moveaxis(seeded_image(32), -1, 1))
+    for inputs, sentence in (("turned.npy", "has shape 1x3x32x32"), ("nowhere.npy", "There is no input file")):
+        with pytest.raises(UsageError, match=sentence):
+            run_model(boards, request("arm64", model=str(path), inputs=(str(tmp_path / inputs),)))
+    assert not boards.settings.builds.exists()
+    assert not boards.settings.runs.exists()
+
+
+def test_a_silent_fallback_to_the_cpu_is_found_and_said_loudly(
+    boards: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.ms"
+    path.write_bytes(mobilenet_v2(size=32, width=0.25, classes=3).to_bytes())
+
+    def run(**variables: str) -> dict[str, Any]:
+        environment = {"OHFORGE_NNRT_DEVICES": "1", **variables}
+        asked = request("arm64", model=str(path), parameters={"device": "nnrt"}, environment=environment)
+        outcome = run_model(boards, asked)
+        show_outcome(boards.console, outcome)
+        return record_of(outcome.record)
+
+    device = run()["device"]
+    assert (device["asked"], device["used"], device["listed"]) == ("nnrt", "nnrt", ["reference-cpu_ohforge_v2_0"])
+    assert "THE CPU COMPUTED" not in capsys.readouterr().err
+    fallen = run(OHFORGE_NNRT_FALLBACK="1")
+    assert (fallen["state"], fallen["device"]["used"]) == ("done", "cpu")
+    # The board's log says so too, as that of a board with MindSpore Lite does.
+    assert any(" W C02102/MS_LITE: " in line and "fallback to CPU" in line for line in fallen["device"]["how"])
+    assert fallen["log"]["lines"] == 1
+    assert "NNRt was asked for, but THE CPU COMPUTED the model" in capsys.readouterr().err
+    with pytest.raises(ProgramFailed, match=r"status 69: The NNRt device that was asked for does not exist") as caught:
+        run(OHFORGE_NNRT_DEVICES="0")
+    assert "--device cpu" in caught.value.remedy
 
 
 def test_a_model_that_the_runtime_lacks_ends_with_a_status_that_has_a_sentence(boards: Session, tmp_path: Path) -> None:
@@ -72,10 +136,11 @@ def test_a_model_that_the_runtime_lacks_ends_with_a_status_that_has_a_sentence(b
     model.nodes[-1].operator = 1 + model.nodes[-1].operator
     path = tmp_path / "unknown.ms"
     path.write_bytes(model.to_bytes())
-    with pytest.raises(ProgramFailed) as caught:
+    with pytest.raises(ProgramFailed, match=r"status 255: The engine's common error\.") as caught:
         run_model(boards, request("arm64", model=str(path)))
     assert "lacks operator 139" in caught.value.message
-    assert explain_exit("mslite", 255, caught.value.message).name == "LITE_ERROR"
+    assert "model.inspect" in caught.value.remedy
+    assert record_of(Path(caught.value.details["record"]))["log"]["file"] == "hilog.log"
 
 
 @pytest.mark.parametrize("arch", ARCHES)

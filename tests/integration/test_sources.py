@@ -452,7 +452,7 @@ def test_a_name_that_two_models_share_is_answered_with_both(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelError, match="There is no model file same.ms. 2 different public models") as caught:
+    with pytest.raises(ModelError, match=r"There is no model file same\.ms\. 2 different public models") as caught:
         find_model(session, "same.ms")
     assert "- first: First (output Softmax-65)\n  - second: Second (output Default" in caught.value.message
     assert "invoke board.run NAME" in caught.value.remedy

@@ -32,6 +32,14 @@ void OH_AI_ModelDestroy(OH_AI_ModelHandle *handle) {
     *handle = NULL;
 }
 
+/* Domain and tag under which MindSpore Lite of the release logs. */
+#define LOG_PLACE (OHFORGE_API_LEVEL >= 11 ? "C02102/MS_LITE" : "C029A0/MSLiteFwk")
+
+static void fall_back(const char *why) {
+    reference_log('W', LOG_PLACE, why);
+    reference_note("mslite requested=nnrt device=cpu (%s)", why);
+}
+
 /* Says what was asked for and what computes: a status code alone would hide it. */
 static void note_device(const Context *context) {
     const DeviceInfo *wanted = context->device_count ? context->devices[0] : NULL;
@@ -42,9 +50,13 @@ static void note_device(const Context *context) {
     if (!wanted || wanted->type != OH_AI_DEVICETYPE_NNRT)
         reference_note("mslite requested=%s device=cpu", !wanted || wanted->type == OH_AI_DEVICETYPE_CPU ? "cpu" : "other");
     else if (reference_device_count() == 0)
-        reference_note("mslite requested=nnrt device=cpu (No NNRt Device found, fallback to CPU)");
-    else
+        fall_back("No NNRt Device found, fallback to CPU");
+    else if (reference_falls_back())
+        fall_back("current device not support the model, fallback to CPU");
+    else {
+        reference_log('I', LOG_PLACE, "Found NNRT subgraph count: 1");
         reference_note("mslite requested=nnrt device=nnrt (NNRTDelegate build success)");
+    }
 }
 
 static OH_AI_Status take_context(Model *model, Context *context) {

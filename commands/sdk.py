@@ -31,7 +31,7 @@ def list_(session: Session) -> Answer:
         "components": "Which parts, with commas between: native, toolchains, ets, js, previewer.",
         "host": "For another computer: linux-x64, windows-x64, macos-x64 or macos-arm64.",
         "mirror": "Address that takes the place of the release mirror's base.",
-        "archive": "Install from this file (or address) instead.",
+        "archive": "Install from this file or address instead; daily:BRANCH is the newest daily build, daily:master for one.",
         "sha256": "Hash that the archive must have, for one whose hash is not published.",
         "offline": "Use no network: only what is here already.",
     },

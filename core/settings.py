@@ -7,6 +7,7 @@ variables that scripts and tests use to move all state.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import types
@@ -80,6 +81,10 @@ class Settings:
         ("mirror", "mirror2", "components", "github"), "Where an SDK is looked for, in order."
     )
     sdk_mirror: str = _setting("", "Address that takes the place of the SDK release mirror's base.")
+    sdk_mirror2: tuple[str, ...] = _setting((), "Addresses of the source `mirror2`, tried in order.")
+    sdk_list: str = _setting("", "Address that takes the place of the component list's.")
+    sdk_github: str = _setting("", "Address that takes the place of GitHub's for SDK archives.")
+    sdk_daily: str = _setting("", "Address that takes the place of the daily builds' service.")
     timeouts: Timeouts = field(default_factory=Timeouts, metadata={"help": "Seconds that things may take."})
 
     @property
@@ -116,9 +121,24 @@ def _state_folder(variable: str, setting: str, platform_default: str) -> Path:
 
 
 def defaults() -> dict[str, Any]:
-    """The default settings in the form that Invoke's configuration takes."""
-    plain = dataclasses.asdict(Settings())
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+    """The default settings in the form that Invoke's configuration takes.
+
+    Lists and numbers as text: Invoke makes what a variable says into the default's type, and ends with a traceback when
+    that does not work (a list never does). Text it leaves as it is, and `read_settings` says what is wrong with it.
+    """
+    return _as_text(dataclasses.asdict(Settings()))
+
+
+def _as_text(plain: dict[str, Any]) -> dict[str, Any]:
+    texts: dict[str, Any] = {}
+    for key, value in plain.items():
+        if isinstance(value, dict):
+            texts[key] = _as_text(value)
+        elif isinstance(value, tuple):
+            texts[key] = ",".join(value)
+        else:
+            texts[key] = value if isinstance(value, bool | str) else str(value)
+    return texts
 
 
 def read_settings(
@@ -176,10 +196,13 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         inner = typing.get_args(kind)[1]
         return {str(name): _convert(inner, entry, f"{key}.{name}") for name, entry in value.items()}
     if origin is tuple:
-        items = value.split(",") if isinstance(value, str) else value
+        items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
             raise _WrongEntry(key, f"{key} must be a list of words, not {value!r}.")
         return tuple(item.strip() for item in items)
+    if kind in (int, float) and isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return kind(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind is str and value is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,19 @@ from core.deadline import Deadline
 from core.errors import OhforgeError
 from core.files import human_bytes
 from core.session import Session
+from deploy.choose import DEFAULT_PROFILE, EMULATED, UNKNOWN_BOARD, Target, find_hdc, list_targets, stand_in
+from deploy.hdc import Hdc, HdcBoard, read_version
+from deploy.profiles import load_profile
+from toolchains.catalogue import read_catalogue
 
 SDK_BYTES = 8_000_000_000
 """Room that the largest SDK takes while it is installed, with some to spare."""
 USB_VENDORS = {"2207": "Rockchip", "12d1": "Huawei"}
 """USB vendor numbers (usb.ids) of boards and devices that hdc talks to."""
 USB_DEVICES = Path("/sys/bus/usb/devices")
+USB_NODES = Path("/dev/bus/usb")
+UDEV_RULES = (Path("/etc/udev/rules.d"), Path("/run/udev/rules.d"), Path("/usr/lib/udev/rules.d"))
+RULE_FILE = "/etc/udev/rules.d/70-hdc.rules"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +50,12 @@ def examine_host(session: Session) -> list[Check]:
         _check_python(),
         *_check_packages(),
         _check_compiler_cache(),
+        _check_emulators(session),
         _check_emulated_board(session),
         _check_sdk(session),
         *_check_boards(session),
-        *_check_usb(USB_DEVICES),
+        *_check_usb(USB_DEVICES, USB_NODES),
+        *_check_usb_rule(UDEV_RULES),
         _check_disk(session),
     ]
 
@@ -86,12 +96,22 @@ def _check_compiler_cache() -> Check:
     )
 
 
+def _check_emulators(session: Session) -> Check:
+    def examine() -> str:
+        from deploy.emulator.tools import find_tools
+
+        tools = find_tools(("arm64", "arm32"))
+        said = []
+        for path in tools.emulators.values():
+            result = session.runner.run([path, "--version"], deadline=Deadline.after(20, f"the version of {path.name}"))
+            said.append(f"{path.name} {re.sub('^.*version ', '', result.text.strip().partition(chr(10))[0])}")
+        return f"{', '.join(said) or 'this CPU runs arm64'}; {tools.shell}, {tools.toybox}"
+
+    return _check("qemu and tools", examine)
+
+
 def _check_emulated_board(session: Session) -> Check:
     def examine() -> str:
-        from deploy.choose import DEFAULT_PROFILE, EMULATED, stand_in
-        from deploy.hdc import HdcBoard
-        from deploy.profiles import load_profile
-
         profile = load_profile(DEFAULT_PROFILE, emulated=True)
         board = HdcBoard(session, stand_in(session), f"{EMULATED}{DEFAULT_PROFILE}", profile)
         answer = board.shell("uname -srm", deadline=Deadline.after(60, "the emulated board"))
@@ -111,8 +131,6 @@ def _check_sdk(session: Session) -> Check:
 
 
 def _check_boards(session: Session) -> Iterator[Check]:
-    from deploy.choose import find_hdc, list_targets
-
     hdc = None
 
     def examine_hdc() -> str:
@@ -120,38 +138,88 @@ def _check_boards(session: Session) -> Iterator[Check]:
         hdc = find_hdc(session)
         if hdc is None:
             return ""
-        version = hdc.call(session, ("-v",), deadline=Deadline.after(20, "hdc -v"))
-        return f"{hdc.argv[0]}, {version.text.strip()}"
+        return f"{hdc.argv[0]}, {read_version(session, hdc) or 'which says no version'}"
 
     yield _check("hdc", examine_hdc, absent="none", remedy="invoke sdk.fetch latest, or set ohforge.hdc")
     if hdc is not None:
         found = hdc
+        targets: list[Target] = []
 
         def examine_boards() -> str:
-            return ", ".join(f"{target.key} {target.state}" for target in list_targets(session, found))
+            targets.extend(list_targets(session, found))
+            return ", ".join(f"{target.key} {target.state}" for target in targets)
 
         yield _check("real boards", examine_boards, absent="none is connected")
+        for target in targets:
+            if target.state == "Connected":
+                yield _compare_versions(session, found, target.key)
 
 
-def _check_usb(devices: Path) -> Iterator[Check]:
+def _compare_versions(session: Session, hdc: Hdc, key: str) -> Check:
+    """Whether hdc is the one that belongs to the board's OpenHarmony: a newer one may get empty answers from it.
+
+    The board is asked for its API level, for which the catalogue knows hdc. Its parameter ``const.hdc.version`` would
+    be no help: it did not follow the releases.
+    """
+    name = f"hdc and {key}"
+    board = HdcBoard(session, hdc, key, load_profile(UNKNOWN_BOARD))
+    try:
+        said = board.shell("param get const.ohos.apiversion", deadline=Deadline.after(30, f"board {key}")).text.strip()
+        own = read_version(session, hdc)
+    except OhforgeError as error:
+        return Check(name=name, state="missing", found=error.message, remedy=error.remedy)
+    fitting = dict.fromkeys(r.hdc for r in read_catalogue().releases if str(r.api_level) == said)
+    if not fitting:
+        return Check(name=name, state="optional", found=f"hdc {own}; the board's API level {said or '-'} is not known")
+    of_board = f"the board's OpenHarmony (API {said}) came with {' or '.join(fitting)}"
+    if own in fitting:
+        return Check(name=name, state="ok", found=f"hdc {own}, as {of_board}")
+    remedy = (
+        f"if the board answers nothing or odd things, use its own: invoke sdk.fetch api{said} --components toolchains"
+    )
+    return Check(name=name, state="optional", found=f"hdc is {own}, but {of_board}", remedy=remedy)
+
+
+def _check_usb(devices: Path, nodes: Path) -> Iterator[Check]:
     """Boards on the USB bus that this user may not open: hdc then lists nothing, without a word."""
     for device in sorted(devices.glob("*")) if devices.is_dir() else []:
         vendor = _read(device / "idVendor")
         if vendor not in USB_VENDORS:
             continue
-        node = Path(f"/dev/bus/usb/{int(_read(device / 'busnum')):03}/{int(_read(device / 'devnum')):03}")
+        node = nodes / f"{int(_read(device / 'busnum')):03}" / f"{int(_read(device / 'devnum')):03}"
         name = f"{USB_VENDORS[vendor]} {_read(device / 'product')}".strip()
         if os.access(node, os.R_OK | os.W_OK):
             yield Check(name="usb device", state="ok", found=f"{name} at {node}")
         else:
-            rule = f'SUBSYSTEM=="usb", ATTR{{idVendor}}=="{vendor}", MODE="0666"'
             yield Check(
                 name="usb device",
                 state="missing",
                 found=f"{name} at {node} may not be opened by this user",
-                remedy=f"echo '{rule}' | sudo tee /etc/udev/rules.d/70-hdc.rules && sudo udevadm control --reload && "
-                "unplug the board and plug it in again",
+                remedy=f"{_rule_command(vendor)} && sudo udevadm control --reload && unplug the board and plug it in again",
             )
+
+
+def _check_usb_rule(folders: Sequence[Path]) -> Iterator[Check]:
+    """Whether a user may open boards that are plugged in later. On Linux only; root may always."""
+    if not sys.platform.startswith("linux") or os.geteuid() == 0:
+        return
+    files = [file for folder in folders for file in sorted(folder.glob("*.rules"))]
+    for file in files:
+        text = _read(file).lower()
+        if any(vendor in text for vendor in USB_VENDORS):
+            yield Check(name="usb rule", state="ok", found=str(file))
+            return
+    yield Check(
+        name="usb rule",
+        state="optional",
+        found="none: a board on USB may not be opened by this user",
+        remedy=f"{_rule_command('2207')} && sudo udevadm control --reload (for Rockchip boards such as the DAYU200)",
+    )
+
+
+def _rule_command(vendor: str) -> str:
+    rule = f'SUBSYSTEM=="usb", ATTR{{idVendor}}=="{vendor}", MODE="0666"'
+    return f"echo '{rule}' | sudo tee {RULE_FILE}"
 
 
 def _check_disk(session: Session) -> Check:

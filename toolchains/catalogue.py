@@ -100,6 +100,7 @@ class Catalogue:
     support_versions: tuple[str, ...]
     github_url: str
     github_repository: str
+    daily_url: str
 
 
 @functools.cache
@@ -123,6 +124,7 @@ def _make_catalogue(value: dict[str, Any]) -> Catalogue:
         support_versions=tuple(value["component_list"]["support_versions"]),
         github_url=value["github"]["url"],
         github_repository=value["github"]["repository"],
+        daily_url=value["daily"]["url"],
     )
 
 

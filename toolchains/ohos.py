@@ -75,11 +75,19 @@ class _Build:
     def compile_flags(self) -> list[str]:
         """What is added to every compilation.
 
-        softfp: the SDK leaves arm32 without any floating point instruction. ``hard`` would be worse: such objects link
-        with the SDK's without a word, and pass numbers in registers that the other side does not look at.
+        softfp, unless soft is asked for: the SDK leaves arm32 without any floating point instruction. ``hard`` would
+        be worse: such objects link with the SDK's without a word, and pass numbers in registers that the other side
+        does not look at.
         """
-        float_abi = ["-mfloat-abi=softfp"] if self.tuning.arch == ARM32 else []
+        float_abi = [f"-mfloat-abi={self.float_abi}"] if self.float_abi else []
         return [*self.tuning.clang, *float_abi]
+
+    @property
+    def float_abi(self) -> str:
+        """Empty for an arch that has but one."""
+        if self.tuning.arch != ARM32:
+            return ""
+        return "soft" if self.tuning.soft_float else "softfp"
 
     @property
     def executable_flags(self) -> list[str]:
@@ -177,9 +185,9 @@ def _runtime_libraries(build: _Build) -> tuple[Path, ...]:
 
 def _describe(build: _Build) -> str:
     parts = [build.sdk.title, "static" if build.static else build.stl]
-    if build.tuning.arch == ARM32:
-        parts.append("softfp")
-    if build.tuning.name != GENERIC:
+    if build.float_abi:
+        parts.append(build.float_abi)
+    if build.tuning.name != GENERIC and not build.tuning.soft_float:
         parts.append(f"tuned for {build.tuning.name}")
     return ", ".join(parts)
 

@@ -6,7 +6,6 @@ packages for several hosts (possibly in pieces), or the packages themselves.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,11 +19,8 @@ from core.http_errors import shown
 from core.session import Session
 from core.trust import recall_first_seen
 from toolchains.catalogue import HOST_FOLDERS, Archive, Release, read_catalogue
+from toolchains.daily import DAILY, find_daily_build
 
-MIRROR2_VARIABLE = "OHFORGE_SDK_MIRROR2"
-LIST_VARIABLE = "OHFORGE_SDK_LIST"
-GITHUB_VARIABLE = "OHFORGE_SDK_GITHUB"
-"""Variables that put other addresses in the place of the catalogue's, as `ohforge.sdk_mirror` does for the first."""
 OS_TYPES = {"linux": "linux", "windows": "windows", "macos": "darwin"}
 MOST_PIECES = 26
 
@@ -39,7 +35,7 @@ class SdkRequest:
     components: tuple[str, ...]
     mirror: str = ""
     archive: str = ""
-    """A file, or an address, that is the tarball or one package."""
+    """A file, or an address, that is the tarball or one package; or ``daily:BRANCH``."""
     sha256: str = ""
     """Pinned by the user."""
 
@@ -124,8 +120,7 @@ def ask_mirror(session: Session, request: SdkRequest) -> Offer:
 
 def ask_second_mirror(session: Session, request: SdkRequest) -> Offer:
     """The same tree on the other addresses; the first that has it is taken."""
-    named = os.environ.get(MIRROR2_VARIABLE, "")
-    bases = named.split(",") if named else read_catalogue().mirrors[1:]
+    bases = session.settings.sdk_mirror2 or read_catalogue().mirrors[1:]
     reasons = []
     for base in bases:
         try:
@@ -140,7 +135,7 @@ def ask_second_mirror(session: Session, request: SdkRequest) -> Offer:
 def ask_component_list(session: Session, request: SdkRequest) -> Offer:
     """The packages by themselves, from the service that the IDE's SDK manager asks: the smallest download."""
     release = _release_of(request)
-    url = os.environ.get(LIST_VARIABLE) or read_catalogue().component_list_url
+    url = session.settings.sdk_list or read_catalogue().component_list_url
     system, machine = request.host.rsplit("-", 1)
     offered: list[str] = []
     for support_version in read_catalogue().support_versions:
@@ -166,7 +161,7 @@ def ask_component_list(session: Session, request: SdkRequest) -> Offer:
 def ask_github(session: Session, request: SdkRequest) -> Offer:
     """The tarball among the files of a GitHub release, whole or in pieces named ``.aa``, ``.ab``, …"""
     release, catalogue = _release_of(request), read_catalogue()
-    base = os.environ.get(GITHUB_VARIABLE) or catalogue.github_url
+    base = session.settings.sdk_github or catalogue.github_url
     folder = f"{base.rstrip('/')}/{catalogue.github_repository}/releases/download/v{release.version}"
     reasons = []
     for archive in release.archives_for(request.host):
@@ -191,6 +186,8 @@ def ask_github(session: Session, request: SdkRequest) -> Offer:
 def ask_archive(session: Session, request: SdkRequest) -> Offer:
     """A file or address that the user names: a release tarball, or the zip of one component."""
     url = request.archive
+    if url.startswith(DAILY):
+        url = find_daily_build(session, url.removeprefix(DAILY))
     if not re.match(r"[a-z]+://", url):
         path = Path(url).expanduser().absolute()
         if not path.is_file():

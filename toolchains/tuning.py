@@ -23,9 +23,11 @@ class Tuning:
     title: str
     arch: Arch
     zig: str
-    """What follows ``-mcpu=`` of zig."""
+    """What follows ``-mcpu=`` of zig; empty for a tuning that only the toolchain ohos has."""
     clang: tuple[str, ...]
     """Flags for clang, without the float ABI (which belongs to the toolchain)."""
+    soft_float: bool = False
+    """True: no floating point instruction (arm32)."""
     cpuinfo: tuple[str, ...] = ()
     """Words that the ``Features`` line of the board's ``/proc/cpuinfo`` must have; empty when nothing is known."""
 
@@ -74,8 +76,9 @@ def _read_tuning(name: str, entry: Mapping[str, Any]) -> dict[str, Tuning]:
             name=name,
             title=entry["title"],
             arch=arch,
-            zig=entry[arch.name]["zig"],
+            zig=entry[arch.name].get("zig", ""),
             clang=tuple(entry[arch.name]["clang"]),
+            soft_float=entry[arch.name].get("float") == "soft",
             cpuinfo=tuple(entry[arch.name].get("cpuinfo", ())),
         )
         for arch in ARCHES.values()
@@ -85,7 +88,8 @@ def _read_tuning(name: str, entry: Mapping[str, Any]) -> dict[str, Tuning]:
 
 _FLAGS_OF_ARCH = {
     "type": "object",
-    "required": ["zig", "clang"],
+    "required": ["clang"],
+    "anyOf": [{"required": ["zig"]}, {"required": ["float"]}],
     "additionalProperties": False,
     "properties": {
         "zig": {"type": "string", "pattern": "^[a-z][a-z0-9_]*([+-][a-z0-9_]+)*$"},
@@ -94,6 +98,7 @@ _FLAGS_OF_ARCH = {
             "minItems": 1,
             "items": {"type": "string", "pattern": "^-m(arch|cpu|tune|fpu)=[a-z0-9.+-]+$"},
         },
+        "float": {"const": "soft"},
         "cpuinfo": {"type": "array", "items": {"type": "string", "pattern": "^[a-z0-9]+$"}},
     },
 }

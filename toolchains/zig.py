@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import HostToolMissing, UsageError
+from core.errors import HostToolMissing, TuningNotForArch, UsageError
 from core.files import sha256_json
 from core.session import Session
 from toolchains.arch import ARM32
@@ -73,6 +73,11 @@ def prepare_zig(session: Session, request: ToolchainRequest) -> HostToolchain:
         raise UsageError(f"The toolchain zig has only --stl c++_static, not {request.stl!r}.")
     zig = find_zig()
     tuning = find_tuning(request.cpu, request.arch)
+    if not tuning.zig:
+        raise TuningNotForArch(
+            f"The CPU tuning {tuning.name!r} is for the host toolchain ohos only.",
+            remedy="Use --toolchain ohos, or another --cpu.",
+        )
     cache = session.settings.cache / "zig"
     shared = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or cache) / f"lib-{zig.version}"
     share_headers(zig, shared)

@@ -66,6 +66,14 @@ def read_elf(path: Path) -> dict[str, object]:
         }
 
 
+def code_of(path: Path) -> dict[str, bytes]:
+    """The machine code in an object file, by section."""
+    with path.open("rb") as file:
+        sections = [one for one in ELFFile(file).iter_sections() if one["sh_flags"] & 4 and one["sh_size"]]
+        assert sections
+        return {one.name: one.data() for one in sections}
+
+
 @BOTH
 @RELEASES
 def test_programs_run_and_three_configurations_give_the_same_flags_without_a_warning(
@@ -103,7 +111,7 @@ def test_changed_linker_flags_are_taken_by_the_next_configuration_of_7_0(
     assert changed.count("-lunwind") == 2  # once for programs, once for libraries
 
 
-def test_arm32_is_softfp_with_neon_where_the_sdks_own_file_gives_neither(
+def test_arm32_is_softfp_with_neon_where_the_sdks_own_file_gives_neither_unless_that_is_asked_for(
     session: Session, tmp_path: Path, sdk: str, shared_cache: Path
 ) -> None:
     text = '#include <stdio.h>\nfloat half(float);\nint main(int c, char **v) { (void)v; printf("%g\\n", half((float)c)); return 0; }\n'
@@ -113,6 +121,7 @@ def test_arm32_is_softfp_with_neon_where_the_sdks_own_file_gives_neither(
     source = write_project(tmp_path / "source", cmake, **{"plain.c": text, "half.c": half})
     toolchain = choose_toolchain(session, arch=ARM32, sdk=sdk)
     build_project(toolchain, source, tmp_path / "ours")
+    build_project(choose_toolchain(session, arch=ARM32, sdk=sdk, cpu="soft-float"), source, tmp_path / "soft")
     options = [f"-DCMAKE_TOOLCHAIN_FILE={sdk}/native/build/cmake/ohos.toolchain.cmake", "-DOHOS_ARCH=armeabi-v7a"]
     words: list[str | Path] = [TOOLS / "cmake", "-S", source, "-B", tmp_path / "theirs", "-G", "Ninja"]
     run_program([*words, *options, "-DCMAKE_BUILD_TYPE=Release"], toolchain)
@@ -128,9 +137,10 @@ def test_arm32_is_softfp_with_neon_where_the_sdks_own_file_gives_neither(
             check=True,
             timeout=60,
         ).stdout
-        for name in ("ours", "theirs")
+        for name in ("ours", "theirs", "soft")
     ]
-    assert ["__aeabi_fmul" in text for text in called] == [False, True]
+    assert ["__aeabi_fmul" in text for text in called] == [False, True, True]
+    assert code_of(tmp_path / "soft" / half_object) == code_of(tmp_path / "theirs" / half_object)
     assert not int(str(read_elf(tmp_path / "ours/plain")["flags"])) & EF_ARM_ABI_FLOAT_HARD
     assert output_of(ARM32, tmp_path / "ours/plain", root=runtime_tree("arm32", shared_cache)) == "0.5\n"
 

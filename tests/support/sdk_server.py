@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pytest
 from tests.support.loopback import Loopback
 from tests.support.standin_sdk.list_service import ListService
 from tests.support.standin_sdk.pack import FOLDERS, Release
+from toolchains import daily, sources
 from toolchains.catalogue import read_catalogue
-from toolchains.sources import GITHUB_VARIABLE, LIST_VARIABLE, MIRROR2_VARIABLE
 
 MIRROR = "/openharmony/os"
 MIRROR2 = "/second/os"
+DAILY_LIST = "/api/daily_build/build/list/component"
 LIST = "/sdkmanager/v5/ohos/getSdkList"
 COMPONENTS = ("native", "toolchains")
 
@@ -38,10 +40,17 @@ def serve_github(server: Loopback, release: Release, piece: int = 0) -> None:
 
 
 def use_loopback_for_all(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All sources but the first mirror, which is a setting, are looked for on the server."""
-    monkeypatch.setenv(MIRROR2_VARIABLE, server.url + MIRROR2)
-    monkeypatch.setenv(LIST_VARIABLE, server.url + LIST)
-    monkeypatch.setenv(GITHUB_VARIABLE, server.url)
+    """All sources but the first mirror are looked for on the server: the catalogue's addresses are its own."""
+    catalogue = read_catalogue()
+    moved = dataclasses.replace(
+        catalogue,
+        mirrors=(catalogue.mirrors[0], server.url + MIRROR2),
+        component_list_url=server.url + LIST,
+        github_url=server.url,
+        daily_url=server.url + DAILY_LIST,
+    )
+    for module in (sources, daily):
+        monkeypatch.setattr(module, "read_catalogue", lambda: moved)
 
 
 def archive_path(release: Release, base: str = MIRROR) -> str:

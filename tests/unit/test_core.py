@@ -75,7 +75,7 @@ def test_an_unknown_setting_names_the_file_the_key_and_the_nearest_key() -> None
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("jobs", "many", "a whole number"),
+        ("jobs", "many", "ohforge.jobs must be a whole number, not 'many'"),
         ("jobs", True, "a whole number"),
         ("offline", "yes", "true or false"),
         ("timeouts", 5, "a mapping"),
@@ -96,6 +96,13 @@ def test_settings_are_read_into_dataclasses() -> None:
     assert settings.boards["lab"].serial == "ABC"
     assert settings.timeouts.run == 5.0
     assert settings.program_sources == ("github",)
+
+
+def test_what_a_variable_says_is_read_from_its_text() -> None:
+    texts = {"jobs": "3", "sdk_sources": "components, mirror", "sdk_mirror2": "", "timeouts": {"run": "1.5"}}
+    settings = read_settings({**defaults(), **texts})
+    assert (settings.jobs, settings.timeouts.run) == (3, 1.5)
+    assert (settings.sdk_sources, settings.sdk_mirror2) == (("components", "mirror"), ())
 
 
 def test_the_variables_move_all_state(monkeypatch: pytest.MonkeyPatch) -> None:

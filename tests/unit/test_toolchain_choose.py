@@ -102,6 +102,14 @@ def test_what_zig_cannot_do_is_refused(session: Session, options: dict[str, obje
         choose_toolchain(session, arch=ARM64, **options)  # type: ignore[arg-type]
 
 
+def test_the_soft_float_tuning_is_for_the_sdks_compiler_on_arm32_only(session: Session, sdk: str) -> None:
+    assert choose_toolchain(session, arch=ARM32, sdk=sdk, cpu="soft-float").title.endswith("c++_static, soft")
+    with pytest.raises(TuningNotForArch, match="host toolchain ohos only"):
+        choose_toolchain(session, arch=ARM32, name="zig", cpu="soft-float")
+    with pytest.raises(TuningNotForArch, match="not for arm64"):
+        choose_toolchain(session, arch=ARM64, sdk=sdk, cpu="soft-float")
+
+
 def test_options_of_the_sdk_that_exclude_each_other_or_are_unknown_are_refused(session: Session, sdk: str) -> None:
     with pytest.raises(UsageError, match="exclude each other"):
         choose_toolchain(session, arch=ARM64, sdk=sdk, static=True, stl="c++_shared")

@@ -36,6 +36,13 @@ def test_no_tuning_sets_the_float_abi() -> None:
     assert not [flag for tuning in list_tunings() for flag in tuning.clang if "float-abi" in flag]
 
 
+def test_only_the_one_for_comparisons_is_without_floating_point_instructions() -> None:
+    soft = [tuning for tuning in list_tunings() if tuning.soft_float]
+    assert [(tuning.name, tuning.arch, tuning.clang, tuning.zig) for tuning in soft] == [
+        ("soft-float", ARM32, ("-march=armv7a",), "")
+    ]
+
+
 def test_the_tuning_of_the_rk3568_needs_only_what_its_cpuinfo_lists() -> None:
     line = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp"
     rk3568 = line.split()
@@ -67,6 +74,8 @@ def test_tunings_of_one_arch_can_be_listed() -> None:
         ),
         ("generic: {title: a, arm64: {zig: cortex-a55, clang: ['-mcpu=a; rm -rf /']}}", "generic → arm64 → clang → 0"),
         ("generic: {title: a, arm64: {zig: 'Big', clang: [-mcpu=a]}}", "generic → arm64 → zig"),
+        ("generic: {title: a, arm32: {clang: [-mcpu=a]}}", "generic → arm32"),
+        ("generic: {title: a, arm32: {clang: [-mcpu=a], float: hard}}", "generic → arm32 → float"),
         ("generic: {title: a, riscv: {zig: a, clang: [-mcpu=a]}}", "riscv"),
         ("generic: {title: a}", "generic"),
         ("[]", "the file"),

@@ -2,15 +2,14 @@
 
 On the board a large file grows in the folder ``store/<sha256>.parts``: ``joined`` holds what was verified so far, in
 order, and chunks arrive beside it. One hdc process sends a chunk; one more verifies and joins it while the next is on
-its way. So the board needs room for the file and two chunks, and ``joined`` is what the next try goes on from. It is not
-trusted then: a file that was not sent in one go is hashed as a whole before it is taken into the store.
+its way. So the board needs room for the file and two chunks. The next try joins chunks that had arrived whole and goes on
+from there. What lay there is not trusted: a file that was not sent in one go is hashed as a whole at its end.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import math
 import platform
 import re
@@ -141,7 +140,6 @@ class _Push:
         self.owner = hashlib.sha256(here.encode()).hexdigest()[:12]
         self.store = store_folder(self.board.profile)
         self.folder = parts_folder(self.file.sha256)
-        self.names = itertools.cycle((f"{self.owner}-{secrets.token_hex(4)}", f"{self.owner}-{secrets.token_hex(4)}"))
         self.cutter = _Cutter(self.file, self.tool)
         self.leash = _Leash()
 
@@ -174,9 +172,11 @@ class _Push:
             store=self.store,
             folder=self.folder,
             owner=self.owner,
+            tool=self.tool,
             size=self.file.size,
         )
-        waiting = self.deadline.within(60, f"board {self.board.serial} to prepare for a large file")
+        seconds = 60 + 2 * LARGEST_CHUNK / HASH_BYTES_PER_SECOND
+        waiting = self.deadline.within(seconds, f"board {self.board.serial} to prepare for a large file")
         text = self.board.shell(script, deadline=waiting).text
         found = re.search(r"^at (\d+)$", text, re.MULTILINE)
         if found is None:
@@ -204,7 +204,7 @@ class _Push:
         cut: Future[_Chunk] | None = None
         pending: tuple[_Chunk, Future[None]] | None = None
         while not self.taken_in and (at < self.file.size or pending is not None):
-            chunk = None
+            chunk, name = None, ""
             if at < self.file.size:
                 chunk = self._next(cut, at, spool, cutting)
                 cut = self._cut(chunk.end, spool, cutting) if chunk.end < self.file.size else None
@@ -215,7 +215,10 @@ class _Push:
                 future.result()
                 if self.joined != before.end:
                     # Wrong, or somebody else was quicker: what was sent after it does not fit either.
-                    at, chunk = self.joined, None
+                    at = self.joined
+                    if chunk is not None:
+                        self._remove(name)
+                    chunk = None
             pending = None if chunk is None else (chunk, joining.submit(self._join, chunk, name))
 
     def _next(self, cut: Future[_Chunk] | None, at: int, spool: Path, cutting: ThreadPoolExecutor) -> _Chunk:
@@ -235,7 +238,7 @@ class _Push:
         return LARGEST_CHUNK if self.room is None else max(SMALLEST_CHUNK, min(LARGEST_CHUNK, self.room // 2))
 
     def _send(self, chunk: _Chunk) -> str:
-        name = next(self.names)
+        name = f"{self.owner}-{chunk.offset}-{chunk.hash}"
         seconds = 60 + chunk.size / SLOWEST_LINK
         for attempt in range(1, TRIES + 1):
             waiting = self.deadline.within(seconds, f"a chunk of {self.file.local.name} on board {self.board.serial}")

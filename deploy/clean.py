@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from core.deadline import Deadline
-from core.errors import BoardError, UsageError
+from core.errors import BoardError, PermissionOnBoard, UsageError
 from core.session import Session
 from deploy.board import Board
 from deploy.render import render_script
@@ -25,15 +25,20 @@ class Cleaned:
 def clean_board(session: Session, board: Board, *, days: float = 0.0) -> Cleaned:
     """Removes stored files and runs' folders that are older than `days`; the folder of a running program stays.
 
-    Raises UsageError, BoardError, and what `Board.shell` raises.
+    Raises UsageError, BoardError, PermissionOnBoard for what cannot be removed, and what `Board.shell` raises.
     """
     if days < 0:
         raise UsageError(f"An age of {days:g} days is not possible.")
     script = render_script("clean", base=f"{board.profile.device_dir}/ohforge", minutes=int(days * MINUTES_A_DAY))
     deadline = Deadline.after(session.settings.timeouts.transfer, f"the clean-up of board {board.serial}")
     result = board.shell(script, deadline=deadline)
-    found = re.search(r"^@@clean (\d+) (\d+) (\d+)$", result.text, re.MULTILINE)
+    found = re.search(r"^@@clean (\d+) (\d+) (\d+) (\d+)$", result.text, re.MULTILINE)
     if found is None:
         raise BoardError(f"Board {board.serial} did not say what was removed. It said: {result.text[-300:]!r}")
-    entries, before, after = map(int, found.groups())
+    entries, before, after, stuck = map(int, found.groups())
+    if stuck:
+        raise PermissionOnBoard(
+            f"Board {board.serial}: {stuck} entries of {board.profile.device_dir}/ohforge cannot be removed; {entries} were.",
+            remedy="Look whether the file system is read-only, or whether another user of the board made them.",
+        )
     return Cleaned(entries=entries, freed_bytes=max(0, before - after) * 1024)

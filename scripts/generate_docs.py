@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import typing
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
+from deploy.emulator.faults import FAULTS  # noqa: E402
 from native.exit_status import StatusTable, load_statuses  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 
@@ -118,11 +122,41 @@ def source_failures_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def faults_page() -> str:
+    """What every fault does to every operation, as Markdown; the tests measure each cell."""
+    table = yaml.safe_load((ROOT / "tests" / "data" / "fault_matrix.yaml").read_text())
+    operations = list(next(iter(table.values())))
+    lines = [
+        "# Faults",
+        "",
+        "Made from `tests/data/fault_matrix.yaml` by `scripts/generate_docs.py`.",
+        "`tests/integration/test_fault_matrix.py` switches each fault of the [emulated board](emulated-board.md#faults) on,",
+        "for as long as the operation lasts, and measures every cell: how the operation ends (`ok`, or the",
+        "[error](errors.md) with its exit status), and what is left of it. An operation that says `ok` has been looked after: the",
+        "output and status are right, the files are whole. None outlasts its deadline.",
+        "",
+        "In parentheses: `file`, the whole file where it is wanted (for a pull: here); `in the store`, the whole file in the",
+        "board's store; `unfinished`, a part there, from which the next push goes on if it is a large file's; `it ran`, the command was",
+        "executed, whatever came back; `record`, the state in the run record; for `clean` what was not removed.",
+        "",
+        f"| Fault | {' | '.join(operations)} |",
+        f"|---|{'---|' * len(operations)}",
+    ]
+    for fault, row in table.items():
+        name = fault.removesuffix(" later")
+        what = FAULTS[name].text if name in FAULTS else "no fault"
+        what += ", when the operation is under way" if name != fault else ""
+        cells = [re.sub(r"^(\w+)", r"`\1`", row[operation]) for operation in operations]
+        lines.append(f"| `{fault}`: {what} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
     "docs/errors.md": errors_page,
     "docs/configuration.md": configuration_page,
     "docs/program-statuses.md": statuses_page,
     "docs/source-failures.md": source_failures_page,
+    "docs/faults.md": faults_page,
 }
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ FAULTS = _known(
 )
 COUNT = "count"
 """Parameter of every fault: how often it happens before it switches itself off; -1: for ever."""
+SKIP = "skip"
+"""Parameter of every fault: how many commands reach the board unharmed before it is there."""
 SINCE = "since"
 
 
@@ -92,7 +94,7 @@ class FaultFile:
 
         if name not in FAULTS:
             raise unknown_name("fault", name, FAULTS)
-        allowed = {**FAULTS[name].parameters, COUNT: FOREVER}
+        allowed = {**FAULTS[name].parameters, COUNT: FOREVER, SKIP: 0}
         for key in parameters:
             if key not in allowed:
                 raise unknown_name(f"parameter of {name}", key, allowed)
@@ -104,6 +106,16 @@ class FaultFile:
         with self._change() as faults:
             for name in names or tuple(faults):
                 faults.pop(name, None)
+
+    def begin_command(self) -> dict[str, Parameters]:
+        """The faults that are there for the next command of the board."""
+        known = self.active()
+        if any(fault.get(SKIP) for fault in known.values()):
+            with self._change() as faults:
+                known = {name: dict(fault) for name, fault in faults.items()}
+                for fault in faults.values():
+                    fault[SKIP] = max(0, fault[SKIP] - 1)
+        return {name: fault for name, fault in known.items() if not fault.get(SKIP)}
 
     def use(self, name: str) -> Parameters | None:
         """The fault's parameters when it is on, which counts as one time; else None."""

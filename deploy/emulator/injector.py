@@ -35,7 +35,7 @@ class Injector:
     def __init__(self, faults: FaultFile, is_gone: Callable[[], bool]) -> None:
         self._faults = faults
         self._is_gone = is_gone
-        self._active = faults.active()
+        self._active = faults.begin_command()
         self._passed = 0
         self._held: list[bytes] = []
 
@@ -48,7 +48,7 @@ class Injector:
 
     def freeze(self, name: str) -> None:
         """Waits until the fault is switched off, or the host has hung up. Raises LinkCut in that case."""
-        while name in self._faults.active():
+        while self.is_on(name) and name in self._faults.active():
             if self._is_gone():
                 raise LinkCut
             time.sleep(0.05)
@@ -76,15 +76,15 @@ class Injector:
                 self.use(name)
                 raise outcome(b"")
 
-    def data(self, payload: bytes | memoryview, offset: int) -> bytes | memoryview:
-        """File data on its way in or out. Raises LinkCut, or OSError as the file system would."""
+    def data(self, payload: bytes | memoryview, offset: int, *, writes: bool = True) -> bytes | memoryview:
+        """File data on its way in (`writes`) or out. Raises LinkCut, or OSError as the file system would."""
         self._slow_down(len(payload))
         if self._keeps("cut-transfer", len(payload)) is not None:
             self.use("cut-transfer")
             raise LinkCut
         if self._keeps("freeze-transfer", len(payload)) is not None:
             self.freeze("freeze-transfer")
-        room = self._keeps("full-disk", len(payload))
+        room = self._keeps("full-disk", len(payload)) if writes else None
         if room is not None:
             raise OutOfSpace(payload[:room])
         self._passed += len(payload)

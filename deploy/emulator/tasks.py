@@ -292,7 +292,9 @@ class FileSendTask:
         for prefix, payload in outgoing.blocks():
             if self._stopped:
                 raise _Stopped
-            self._session.send(self._channel, Command.FILE_DATA, prefix, self._faults.data(payload, offset))
+            self._session.send(
+                self._channel, Command.FILE_DATA, prefix, self._faults.data(payload, offset, writes=False)
+            )
             offset += len(payload)
         self._wait_for(Command.FILE_FINISH)
 

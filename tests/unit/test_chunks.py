@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,6 +140,30 @@ def test_after_a_cut_at_90_percent_at_most_one_chunk_is_sent_again(
     assert summary.bytes_sent == 15_000
     assert summary.bytes_reused == 80_000
     assert board.stored() == [NAME]
+
+
+def test_chunks_that_had_arrived_whole_are_joined_by_the_next_push(
+    session: Session, board: LocalBoard, file: Path
+) -> None:
+    def gone(script: str) -> None:
+        if "$a = 70000" in script:
+            raise LostConnection("the link ended")
+
+    board.on_shell = gone
+    with pytest.raises(LostConnection):
+        push(session, board, file)
+    assert joined(board).stat().st_size == 70_000
+    board.on_shell = lambda script: None
+    # Two chunks lie there: one whose joining was cut, and the one that was sent meanwhile.
+    assert push(session, board, file).bytes_sent == 5_000
+    assert arrived(board) == CONTENT
+
+
+def test_a_chunk_that_had_arrived_in_part_is_sent_again(session: Session, board: LocalBoard, file: Path) -> None:
+    cut_at_90_percent(session, board, file)
+    (half,) = joined(board).parent.glob("*-*")
+    assert half.stat().st_size == 3_000
+    assert push(session, board, file).bytes_sent == 15_000
 
 
 def test_nothing_is_under_the_final_name_after_a_cut(session: Session, board: LocalBoard, file: Path) -> None:
@@ -294,9 +319,8 @@ def test_another_computer_that_is_done_first_is_believed_only_with_the_right_has
     def other_is_done(part: Path) -> None:
         (board.store / NAME).write_bytes(CONTENT)
         (board.store / f"{NAME}.ok").write_text("noted")
-        for path in joined(board).parent.iterdir():
-            path.unlink()
-        joined(board).parent.rmdir()
+        while joined(board).parent.exists():
+            shutil.rmtree(joined(board).parent, ignore_errors=True)
 
     board.on_send = nth_send(5, other_is_done)
     assert push(session, board, file).bytes_sent <= 60_000
@@ -356,3 +380,18 @@ def test_chunks_grow_with_the_speed_of_the_link(
     assert sizes[0] == CHUNK
     assert max(sizes) == 40_000
     assert arrived(board) == CONTENT
+
+
+def test_clean_tells_what_it_could_not_remove(session: Session, board: LocalBoard, file: Path, tmp_path: Path) -> None:
+    push(session, board, file)
+    stubborn = tmp_path / "tools" / "rm"
+    stubborn.parent.mkdir()
+    stubborn.write_text("#!/bin/sh\nexit 1\n")
+    stubborn.chmod(0o755)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(PermissionOnBoard, match="2 entries of "),
+    ):
+        patch.setenv("PATH", f"{stubborn.parent}:{os.environ['PATH']}")
+        clean_board(session, board)
+    assert board.stored() == [NAME]

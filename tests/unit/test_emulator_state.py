@@ -132,3 +132,15 @@ def test_the_guide_names_every_fault_and_its_parameters() -> None:
 def test_the_guide_names_every_release() -> None:
     guide = (Path(__file__).parents[2] / "docs/emulated-board.md").read_text()
     assert f"({', '.join(RELEASES)}; " in guide.replace("\n", " ")
+
+
+def test_a_fault_can_come_after_some_commands(tmp_path: Path) -> None:
+    faults = FaultFile(folder=tmp_path)
+    faults.set("cut-output", skip=2)
+    faults.set("slow")
+    assert [sorted(faults.begin_command()) for _ in range(4)] == [
+        ["slow"],
+        ["slow"],
+        ["cut-output", "slow"],
+        ["cut-output", "slow"],
+    ]

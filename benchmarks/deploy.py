@@ -1,0 +1,264 @@
+"""The deploy layer on the emulated board, against plain hdc calls and against hdc-py, over the same stand-in for hdc.
+
+    python benchmarks/deploy.py [--gigabytes 1.0] [--repeat 3] [--commands 20] [--usb] [--json FILE]
+
+Baselines, in the same run and in turns: for commands the bare ``hdc shell`` and ``hdc_py.HarmonyDevice.cmd`` (PyPI:
+hdc-py, in the extra ``test``); for a push one bare ``hdc file send``, which verifies nothing. With ``--usb`` the pushes are
+repeated over a link of 35 MB/s, about what USB 2.0 carries. The stand-in is slower to start than the real hdc, so
+ratios count, not seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from core.console import Console, Verbosity  # noqa: E402
+from core.deadline import Deadline  # noqa: E402
+from core.session import Session  # noqa: E402
+from core.settings import Settings  # noqa: E402
+from core.testing import RecordingRunner  # noqa: E402
+from deploy import chunks  # noqa: E402
+from deploy.choose import stand_in  # noqa: E402
+from deploy.emulator.disk import create_board, start_board, stop_board  # noqa: E402
+from deploy.emulator.faults import FaultFile  # noqa: E402
+from deploy.hdc import HdcBoard  # noqa: E402
+from deploy.launch import run_shell  # noqa: E402
+from deploy.profiles import load_profile  # noqa: E402
+from deploy.transfer import FileToPlace, TransferSummary, place_files  # noqa: E402
+
+SERIAL = "emulated-dayu200"
+TMP = "/data/local/tmp"
+USB_RATE = 35e6
+PUSH = "import sys; sys.path.insert(0, {root!r}); from benchmarks.deploy import *; Setup(Path({folder!r})).push(Path({file!r}))"
+
+
+class Setup:
+    """A home with one board, below `folder`, and a session that counts the processes it starts."""
+
+    def __init__(self, folder: Path) -> None:
+        os.environ["OHFORGE_DATA_DIR"] = str(folder / "data")
+        os.environ["OHFORGE_CACHE_DIR"] = str(folder / "cache")
+        os.environ["OHFORGE_EMULATOR_HOME"] = str(folder / "boards")
+        self.folder = folder
+        self.runner = RecordingRunner()
+        console = Console(json_mode=True, verbosity=Verbosity.QUIET)
+        self.session = Session(settings=Settings(), console=console, runner=self.runner)
+        self.hdc = stand_in(self.session)
+        self.board = HdcBoard(self.session, self.hdc, SERIAL, load_profile("dayu200", emulated=True))
+        self.emulated = create_board(SERIAL)
+        self.faults = FaultFile(folder=self.emulated.folder)
+
+    def push(self, file: Path) -> TransferSummary:
+        return place_files(self.session, self.board, [FileToPlace(local=file, name=file.name)], f"{TMP}/bench")
+
+    def bare(self, *words: str) -> None:
+        """One call of hdc as anybody would make it."""
+        environment = {**os.environ, **self.hdc.environment}
+        done = subprocess.run(
+            [*self.hdc.argv, "-t", SERIAL, *words], env=environment, capture_output=True, check=True, cwd="/"
+        )
+        assert b"[Fail]" not in done.stdout, done
+
+    def empty(self) -> None:
+        deadline = Deadline.after(120, "the board to be emptied")
+        self.board.shell(f"rm -rf {TMP}/ohforge {TMP}/bench; sync", deadline=deadline)
+
+
+def main() -> None:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="deploy-", dir=options.folder) as name:
+        setup = Setup(Path(name))
+        start_board(setup.emulated)
+        try:
+            result = {
+                **_commands(setup, options.commands),
+                **_pushes(setup, options),
+                **_small(setup, options.repeat),
+            }
+        finally:
+            stop_board(setup.emulated)
+    for key, value in result.items():
+        print(f"{key:<44} {value}")
+    if options.json:
+        Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gigabytes", type=float, default=1.0, help="Size of the file that is pushed, in GB.")
+    parser.add_argument("--repeat", type=int, default=3, help="How often each push is timed; medians are compared.")
+    parser.add_argument("--commands", type=int, default=20, help="How many commands are timed.")
+    parser.add_argument("--usb", action="store_true", help="Push over a link as fast as USB 2.0 as well.")
+    parser.add_argument("--folder", help="Where the work is done; needs about four times the file's size.")
+    parser.add_argument("--json", help="File for the numbers.")
+    return parser.parse_args()
+
+
+# commands ------------------------------------------------------------------------------------------
+
+
+def _commands(setup: Setup, count: int) -> dict[str, Any]:
+    """Processes and median time of one command, by the bare hdc, by ohforge and by hdc-py, in turns."""
+    with _program(setup) as (program, calls), _silence():
+        import hdc_py
+
+        device = hdc_py.Hdc(program).connect(SERIAL)
+        ways: dict[str, Callable[[], object]] = {
+            "bare": lambda: setup.bare("shell", "echo hello; exit 3 "),
+            "ohforge": lambda: run_shell(setup.session, setup.board, "echo hello; exit 3"),
+            "hdc_py": lambda: device.cmd("echo hello; exit 3", check=False, capture_output=True, text=True),
+        }
+        for way in ways.values():
+            way()
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(count):
+            for name, way in ways.items():
+                seconds[name].append(_timed(way)[0])
+        setup.runner.calls.clear()
+        ways["ohforge"]()
+        calls.write_text("")
+        ways["hdc_py"]()
+        processes = {"ohforge": len(setup.runner.calls), "hdc_py": len(calls.read_text().splitlines())}
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    return {
+        "command_processes_ohforge": processes["ohforge"],
+        "command_processes_hdc_py": processes["hdc_py"],
+        **{f"command_seconds_{name}": round(value, 4) for name, value in medians.items()},
+        "command_time_ohforge_over_bare_hdc": round(medians["ohforge"] / medians["bare"], 3),
+        "command_time_ohforge_over_hdc_py": round(medians["ohforge"] / medians["hdc_py"], 3),
+    }
+
+
+@contextlib.contextmanager
+def _program(setup: Setup) -> Iterator[tuple[Path, Path]]:
+    """The stand-in as a program, for clients that start one, and the file to which it writes a line for each call."""
+    program, calls = setup.folder / "bin" / "hdc", setup.folder / "calls"
+    program.parent.mkdir()
+    words = " ".join(setup.hdc.argv)
+    variables = " ".join(f"{name}='{value}'" for name, value in setup.hdc.environment.items())
+    program.write_text(f'#!/bin/sh\necho call >>{calls}\nexec env {variables} {words} "$@"\n')
+    program.chmod(0o755)
+    yield program, calls
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """hdc-py tells of every command on standard error."""
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
+
+
+def _timed(action: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    value = action()
+    return time.perf_counter() - started, value
+
+
+# large files ---------------------------------------------------------------------------------------
+
+
+def _pushes(setup: Setup, options: argparse.Namespace) -> dict[str, Any]:
+    file = setup.folder / "large.bin"
+    size = int(options.gigabytes * 1e9)
+    _write_random(file, size)
+    result: dict[str, Any] = {"push_bytes": size}
+    for link, rate in (("", 0.0), ("usb_", USB_RATE)) if options.usb else (("", 0.0),):
+        if rate:
+            setup.faults.set("slow", rate=rate)
+        bare, ours = [], []
+        for _ in range(options.repeat):
+            setup.empty()
+            bare.append(_timed(lambda: setup.bare("file", "send", str(file), f"{TMP}/bench.bin"))[0])
+            setup.bare("shell", f"rm {TMP}/bench.bin; sync ")
+            setup.runner.calls.clear()
+            seconds, summary = _timed(lambda: setup.push(file))
+            ours.append(seconds)
+            processes = len(setup.runner.calls)
+            assert summary.bytes_sent == size
+        result |= {
+            f"push_{link}seconds_bare_send": [round(value, 2) for value in bare],
+            f"push_{link}seconds_ohforge": [round(value, 2) for value in ours],
+            f"push_{link}time_ohforge_over_bare_send": round(statistics.median(ours) / statistics.median(bare), 3),
+            f"push_{link}processes": processes,
+        }
+    setup.faults.clear()
+    result["push_hash_tool"] = summary.hash_tool
+    seconds, again = _timed(lambda: setup.push(file))
+    result |= {"second_push_bytes_sent": again.bytes_sent, "second_push_seconds": round(seconds, 2)}
+    return {**result, **_resume(setup, file, size)}
+
+
+def _resume(setup: Setup, file: Path, size: int) -> dict[str, Any]:
+    """A push whose process is killed when 90 % are on the board, and the one after it."""
+    setup.empty()
+    code = PUSH.format(root=str(ROOT), folder=str(setup.folder), file=str(file))
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
+        while _joined(setup) < size * 0.9:
+            assert process.poll() is None, "the push ended before it could be killed"
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    # What had been sent by then is not known here; all that is not joined counts as sent again.
+    before = _joined(setup)
+    seconds, summary = _timed(lambda: setup.push(file))
+    assert summary.bytes_sent <= size - before + chunks.LARGEST_CHUNK
+    return {
+        "killed_at": round(before / size, 3),
+        "resume_bytes_sent": summary.bytes_sent,
+        "resume_bytes_lacking_when_killed": size - before,
+        "resume_bytes_sent_again_at_most": max(0, summary.bytes_sent - int(size * 0.1)),
+        "largest_chunk": chunks.LARGEST_CHUNK,
+        "resume_seconds": round(seconds, 2),
+    }
+
+
+def _joined(setup: Setup) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return sum(path.stat().st_size for path in setup.emulated.disk.rglob("*.parts/joined"))
+    return 0
+
+
+def _write_random(file: Path, size: int) -> None:
+    with file.open("wb") as target:
+        for offset in range(0, size, 1 << 20):
+            target.write(os.urandom(min(1 << 20, size - offset)))
+
+
+# where chunks begin to pay -------------------------------------------------------------------------
+
+
+def _small(setup: Setup, repeat: int) -> dict[str, Any]:
+    """Time of a push in chunks over one in a single piece, by size in MiB: what `chunks.CHUNKED_FROM` was chosen by."""
+    ratios = {}
+    from_here = chunks.CHUNKED_FROM
+    file = setup.folder / "small.bin"
+    for mebibytes in (8, 16, 32, 64, 128):
+        _write_random(file, mebibytes << 20)
+        seconds: dict[int, list[float]] = {0: [], 1 << 40: []}
+        for _ in range(repeat):
+            for threshold, values in seconds.items():
+                setup.empty()
+                chunks.CHUNKED_FROM = threshold
+                values.append(_timed(lambda: setup.push(file))[0])
+        chunked, whole = (statistics.median(values) for values in seconds.values())
+        ratios[f"{mebibytes}"] = round(chunked / whole, 2)
+    chunks.CHUNKED_FROM = from_here
+    return {"chunked_over_whole_by_mebibytes": ratios}
+
+
+if __name__ == "__main__":
+    main()

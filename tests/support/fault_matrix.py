@@ -1,0 +1,263 @@
+"""What a fault of the board or the link does to an operation, measured on an emulated board, as one cell of a table.
+
+A cell is how the operation ended, ``ok`` or our error with its exit status, and in parentheses what is left: on the
+board, for a pull here. An operation that says ``ok`` although its work is not done, or that leaves a wrong file under a
+final name, is no cell but an AssertionError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from core.console import Console, Verbosity
+from core.deadline import Deadline
+from core.errors import OhforgeError
+from core.process import RealRunner
+from core.session import Session
+from core.settings import Settings, Timeouts
+from deploy.choose import list_targets, stand_in
+from deploy.clean import clean_board
+from deploy.emulator.disk import create_board, start_board, stop_board
+from deploy.emulator.faults import FAULTS, FaultFile
+from deploy.hdc import Hdc, HdcBoard
+from deploy.inspect import describe_board
+from deploy.launch import run_shell
+from deploy.profiles import load_profile
+from deploy.pull import pull_files
+from deploy.run import RunRequest, execute
+from deploy.transfer import FileToPlace, place_files
+
+TABLE = Path(__file__).parents[1] / "data" / "fault_matrix.yaml"
+SERIAL = "emulated-dayu200"
+TMP = "/data/local/tmp"
+HANGING = ("freeze", "freeze-output", "freeze-transfer", "hang-send", "freeze-output later", "hang-send later")
+"""Faults that show only when a deadline is over."""
+PARAMETERS: dict[str, dict[str, float]] = {
+    "cut-transfer": {"at": 100},
+    "cut-output": {"at": 40},
+    "freeze-output": {"at": 40},
+    "freeze-transfer": {"at": 100},
+    "full-disk": {"at": 100},
+    "corrupt": {"at": 100},
+    "slow": {"rate": 1_000_000},
+    "restart": {"at": 40},
+    "server-down": {"seconds": 0.5},
+}
+"""Of faults that are not tried as they are by default."""
+LATER: dict[str, tuple[str, dict[str, float]]] = {
+    "cut-transfer later": ("cut-transfer", {"at": 100, "skip": 3}),
+    "cut-output later": ("cut-output", {"at": 40, "skip": 2}),
+    "freeze-output later": ("freeze-output", {"at": 40, "skip": 2}),
+    "full-disk later": ("full-disk", {"at": 100, "skip": 3}),
+    "no-marker later": ("no-marker", {"skip": 2}),
+    "drop-command later": ("drop-command", {"skip": 2}),
+    "hang-send later": ("hang-send", {"skip": 3}),
+}
+"""Faults that come when an operation is under way: in the third or fourth command that reaches the board."""
+ROWS = ("none", *FAULTS, *LATER)
+SMALL = bytes(range(256)) * 12
+LARGE = hashlib.sha256(b"large").digest() * 8000
+CHUNK = 100_000
+"""Of this size `LARGE` must be cut into three."""
+LINES = "".join(f"line {number} of the output\n" for number in range(8))
+
+
+class Bench:
+    """An emulated board with its home, its server and a session of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in ("tmp", "data", "local"):
+            (root / name).mkdir(parents=True)
+        self.emulated = create_board(SERIAL, home=root / "data" / "boards")
+        start_board(self.emulated)
+        self.tmp = self.emulated.disk / "local" / "tmp"
+        self.faults = FaultFile(folder=self.emulated.folder)
+
+    def close(self) -> None:
+        self.hdc.call(self.session(60), ("kill",), deadline=Deadline.after(30, "the end of the server"))
+        stop_board(self.emulated)
+
+    def session(self, seconds: float) -> Session:
+        timeouts = Timeouts(command=seconds, run=seconds, transfer=seconds, lock=60)
+        known = {field.name for field in dataclasses.fields(Settings)}
+        shell = {"run_engine": "shell"} if "run_engine" in known else {}
+        settings = Settings(
+            data_dir=str(self.root / "data"),
+            cache_dir=str(self.root / "cache"),
+            runs_dir=str(self.root / "runs"),
+            timeouts=timeouts,
+            **shell,  # type: ignore[arg-type]
+        )
+        return Session(settings=settings, console=Console(verbosity=Verbosity.QUIET), runner=RealRunner())
+
+    @functools.cached_property
+    def hdc(self) -> Hdc:
+        hdc = stand_in(self.session(60))
+        return dataclasses.replace(hdc, environment={**hdc.environment, "TMPDIR": str(self.root / "tmp")})
+
+    def board(self, session: Session) -> HdcBoard:
+        profile = load_profile("dayu200", emulated=True)
+        return HdcBoard(session, self.hdc, SERIAL, profile, pause=lambda seconds: None)
+
+    def measure(self, fault: str, operation: str, seconds: float) -> str:
+        """The cell of a fault and an operation whose deadlines are `seconds`."""
+        self._empty()
+        session = self.session(seconds)
+        work, what_is_left = OPERATIONS[operation](self, session, self.board(session))
+        if fault != "none":
+            name, parameters = LATER.get(fault, (fault, PARAMETERS.get(fault, {})))
+            self.faults.set(name, **parameters)
+        try:
+            work()
+            how = "ok"
+        except OhforgeError as error:
+            how = f"{type(error).__name__} {error.exit_status}"
+        finally:
+            if fault in HANGING:
+                time.sleep(0.5)  # for the board to see that nobody waits for it any more
+            self.faults.clear()
+            if fault == "freeze-transfer":
+                self.hdc.call(session, ("kill",), deadline=Deadline.after(30, "the end of the server"))
+        left = what_is_left()
+        return how + (f" ({', '.join(left)})" if left else "")
+
+    def _empty(self) -> None:
+        for folder in (self.tmp, self.root / "local"):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        self.tmp.chmod(0o777)
+
+    def left_of(self, content: bytes, *, placed_as: str) -> list[str]:
+        """What is there of a file that was to be pushed. Whatever has a final name must be whole."""
+        name = hashlib.sha256(content).hexdigest()
+        store, placed = self.tmp / "ohforge" / "store", self.tmp / placed_as
+        found = []
+        for title, path in (("file", placed), ("in the store", store / name)):
+            if path.exists():
+                assert path.read_bytes() == content, f"{path} is wrong"
+                found.append(title)
+        parts = [store / f"{name}.part", *(store / f"{name}.parts").glob("*")]
+        return found + ["unfinished"] * any(part.exists() and part.stat().st_size for part in parts)
+
+
+Operation = Callable[[Bench, Session, HdcBoard], tuple[Callable[[], None], Callable[[], list[str]]]]
+"""Prepares the board; gives what does the work and checks it, and what looks for what is left of it."""
+
+
+def _shell(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+    printed = "".join(f"echo {line}; " for line in LINES.splitlines())
+
+    known: list[str] = []
+
+    def work() -> None:
+        result = run_shell(session, board, f"{{ echo x >{TMP}/mark; }} 2>/dev/null; {printed} exit 3")
+        assert (result.exit_code, result.text) == (3, LINES)
+        known.append("its status is known")
+
+    return work, lambda: ["it ran"] * (not known and (bench.tmp / "mark").exists())
+
+
+def _push(content: bytes) -> Operation:
+    def prepare(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+        local = bench.root / "local" / "file"
+        local.write_bytes(content)
+
+        def work() -> None:
+            place_files(session, board, [FileToPlace(local=local, name="file")], f"{TMP}/there")
+            assert (bench.tmp / "there/file").read_bytes() == content
+
+        return work, lambda: bench.left_of(content, placed_as="there/file")
+
+    return prepare
+
+
+def _pull(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+    (bench.tmp / "file").write_bytes(SMALL)
+    local = bench.root / "local" / "file"
+
+    def work() -> None:
+        pull_files(session, board, [f"{TMP}/file"], local)
+        assert local.read_bytes() == SMALL
+
+    def left() -> list[str]:
+        assert not local.exists() or local.read_bytes() == SMALL
+        return sorted(path.name for path in local.parent.iterdir())
+
+    return work, left
+
+
+def _run(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+    program = bench.root / "local" / "hello.sh"
+    content = f"#!/bin/sh\ncat <<END\n{LINES}END\n".encode()
+    program.write_bytes(content)
+    shutil.rmtree(session.settings.runs, ignore_errors=True)
+    request = RunRequest(
+        program="hello",
+        engine="hello",
+        executable="hello.sh",
+        files=(FileToPlace(local=program, name="hello.sh", executable=True),),
+        timeout=session.settings.timeouts.run,
+        pass_status=True,
+    )
+
+    def work() -> None:
+        outcome = execute(session, board, request)
+        assert (outcome.exit_code, outcome.output.decode()) == (0, LINES)
+
+    def left() -> list[str]:
+        (record,) = session.settings.runs.glob("*/record.json")
+        found = [f"record: {json.loads(record.read_text())['state']}"]
+        found += bench.left_of(content, placed_as="no copy")
+        return found + ["run folder"] * bool(list((bench.tmp / "ohforge/runs").glob("*")))
+
+    return work, left
+
+
+def _list(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+    listed: list[str] = []
+
+    def work() -> None:
+        states = {target.key: target.state.lower() for target in list_targets(session, bench.hdc)}
+        listed.append(states.get(SERIAL, "not listed"))
+
+    return work, lambda: listed
+
+
+def _info(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+    def work() -> None:
+        facts = describe_board(session, board)
+        assert (facts["machine"], facts["cores"]) == ("aarch64", 4)
+
+    return work, list
+
+
+def _clean(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+    stored = bench.tmp / "ohforge" / "store" / ("0" * 64)
+    stored.parent.mkdir(parents=True)
+    stored.write_bytes(SMALL)
+
+    def work() -> None:
+        assert clean_board(session, board).entries == 1
+        assert not stored.exists()
+
+    return work, lambda: ["still there"] * stored.exists()
+
+
+OPERATIONS: dict[str, Operation] = {
+    "shell": _shell,
+    "push": _push(SMALL),
+    "push of a large file": _push(LARGE),
+    "pull": _pull,
+    "run": _run,
+    "list": _list,
+    "info": _info,
+    "clean": _clean,
+}

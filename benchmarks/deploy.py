@@ -242,9 +242,13 @@ def _write_random(file: Path, size: int) -> None:
 
 
 def _small(setup: Setup, repeat: int) -> dict[str, Any]:
-    """Time of a push in chunks over one in a single piece, by size in MiB: what `chunks.CHUNKED_FROM` was chosen by."""
+    """Time of a push in chunks over one in a single piece, by size in MiB: what `chunks.CHUNKED_FROM` was chosen by.
+
+    Over a link of `USB_RATE`, since it is the wait for a link in which chunks are verified.
+    """
     ratios = {}
     from_here = chunks.CHUNKED_FROM
+    setup.faults.set("slow", rate=USB_RATE)
     file = setup.folder / "small.bin"
     for mebibytes in (8, 16, 32, 64, 128):
         _write_random(file, mebibytes << 20)
@@ -257,6 +261,7 @@ def _small(setup: Setup, repeat: int) -> dict[str, Any]:
         chunked, whole = (statistics.median(values) for values in seconds.values())
         ratios[f"{mebibytes}"] = round(chunked / whole, 2)
     chunks.CHUNKED_FROM = from_here
+    setup.faults.clear()
     return {"chunked_over_whole_by_mebibytes": ratios}
 
 

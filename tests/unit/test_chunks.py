@@ -378,7 +378,8 @@ def test_chunks_grow_with_the_speed_of_the_link(
     push(session, board, file)
     # Two are cut before the first has arrived and its speed is known.
     assert sizes[0] == CHUNK
-    assert max(sizes) == 40_000
+    assert max(sizes) > CHUNK
+    assert sizes[-1] <= CHUNK  # nothing is sent while the last one is verified
     assert arrived(board) == CONTENT
 
 

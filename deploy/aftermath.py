@@ -13,7 +13,7 @@ from deploy.board import Board
 from deploy.clock import BoardClock
 from deploy.engine import ProgramResult
 from deploy.faultlog import SIGNALS, CrashLog, describe_crash, fetch_crash_logs
-from deploy.hilog import LogFilter, capture_log, relevant_lines
+from deploy.hilog import LogFilter, capture_log
 from deploy.record import RunRecord
 
 if TYPE_CHECKING:
@@ -68,16 +68,7 @@ def look_back(
     The log is read when it was asked for, when the program failed, and when only it can tell which device computed;
     each costs a call of hdc. That something cannot be had is said, and no reason to call the run failed.
     """
-    window = clock.window(*times) if clock is not None else None
-    log: dict[str, Any] | None = None
-    if chosen := _wanted_log(request, result):
-        try:
-            if window is None:
-                session.console.warn("the board cannot tell the time, so its log cannot be tied to this run")
-            else:
-                log = capture_log(session, board, record.folder, window, chosen)
-        except OhforgeError as error:
-            session.console.warn(f"the board's log of this run could not be read: {error.message}")
+    log, watched = keep_log(session, board, request, record, clock, times, _needs_log(request, result))
     crash_logs: list[CrashLog] = []
     if clock is not None and result.signal in SIGNALS:
         try:
@@ -86,12 +77,39 @@ def look_back(
             session.console.warn(f"crash logs of this run could not be fetched: {error.message}")
     aftermath = Aftermath(
         explanation=_explain(request, result),
-        device=_find_device(request, record, result),
+        device=_find_device(request, result, watched),
         log=log,
         crash_logs=tuple(crash_logs),
     )
     record.save(**aftermath.as_json(record))
     return aftermath
+
+
+def keep_log(
+    session: Session,
+    board: Board,
+    request: RunRequest,
+    record: RunRecord,
+    clock: BoardClock | None,
+    times: tuple[float, float],
+    needed: bool,
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Takes the board's log of the run when it is needed or was asked for; returns what `capture_log` returns."""
+    from native.device_use import LOG_TAGS
+
+    if request.log is None and not needed:
+        return None, []
+    if clock is None:
+        session.console.warn("the board cannot tell the time, so its log cannot be tied to this run")
+        return None, []
+    try:
+        chosen = request.log or LogFilter()
+        log, watched = capture_log(session, board, record.folder, clock.window(*times), chosen, LOG_TAGS)
+    except OhforgeError as error:
+        session.console.warn(f"the board's log of this run could not be read: {error.message}")
+        return None, []
+    record.save(log=log)
+    return log, watched
 
 
 def judge(request: RunRequest, board: Board, result: ProgramResult, missing: Sequence[str], known: Aftermath) -> None:
@@ -123,29 +141,23 @@ def judge(request: RunRequest, board: Board, result: ProgramResult, missing: Seq
         )
 
 
-def _wanted_log(request: RunRequest, result: ProgramResult) -> LogFilter | None:
-    from native.device_use import LOG_TAGS, asked_device
+def _needs_log(request: RunRequest, result: ProgramResult) -> bool:
+    from native.device_use import asked_device
 
     beyond_cpu = _computes_on_device(request) and asked_device(result.text) not in ("", "cpu")
-    if request.log is not None and beyond_cpu and request.log.tags:
-        # The lines that tell which device computed are wanted all the same.
-        return LogFilter(levels=request.log.levels, tags=tuple(dict.fromkeys((*request.log.tags, *LOG_TAGS))))
-    if request.log is None and (result.exit_code != 0 or beyond_cpu):
-        return LogFilter()
-    return request.log
+    return result.exit_code != 0 or beyond_cpu
 
 
 def _computes_on_device(request: RunRequest) -> bool:
     return request.spec is not None and request.spec.model == "ms"
 
 
-def _find_device(request: RunRequest, record: RunRecord, result: ProgramResult) -> DeviceUse | None:
-    from deploy.hilog import FILE
-    from native.device_use import LOG_TAGS, infer_device
+def _find_device(request: RunRequest, result: ProgramResult, log: list[str]) -> DeviceUse | None:
+    from native.device_use import infer_device
 
     if not _computes_on_device(request):
         return None
-    use = infer_device(result.text, relevant_lines(record.folder / FILE, LOG_TAGS))
+    use = infer_device(result.text, "\n".join(log))
     return use if use.asked else None
 
 

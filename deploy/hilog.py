@@ -7,7 +7,7 @@ chosen here and not by ``hilog -L``, whose older versions keep only the last of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -76,6 +76,9 @@ class LogReader:
     oldest: str = ""
     losses: list[str] = field(default_factory=list)
     """Lines that say that others were dropped, within the window."""
+    watched_tags: tuple[str, ...] = ()
+    watched: list[str] = field(default_factory=list)
+    """Lines of the window with these tags, whether they are wanted or not."""
     _pending: bytes = b""
     _wanted: bool = False
 
@@ -97,6 +100,8 @@ class LogReader:
             inside = self.window is None or is_within(entry.time, self.window)
             if inside and LOSS.search(line):
                 self.losses.append(line)
+            if inside and entry.tag in self.watched_tags:
+                self.watched.append(line)
             self._wanted = inside and is_wanted(entry, self.chosen)
             self.kept += self._wanted
         # A line of another form goes on with the entry before it.
@@ -158,18 +163,24 @@ def is_within(time: str, window: tuple[datetime, datetime]) -> bool:
 
 
 def capture_log(
-    session: Session, board: Board, folder: Path, window: tuple[datetime, datetime], chosen: LogFilter
-) -> dict[str, Any] | None:
-    """Writes what the log says of `window` to ``hilog.log`` in `folder`; returns what the record says of it.
+    session: Session,
+    board: Board,
+    folder: Path,
+    window: tuple[datetime, datetime],
+    chosen: LogFilter,
+    watch: tuple[str, ...] = (),
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Writes what the log says of `window` to ``hilog.log`` in `folder`.
 
-    None when the board has no hilog. Raises what `Board.shell` raises.
+    Returns what the record says of it (None when the board has no hilog), and the lines with the tags `watch`, whether
+    they were chosen or not. Raises what `Board.shell` raises.
     """
     with (folder / FILE).open("w", encoding="utf-8") as out:
-        reader = LogReader(chosen=chosen, window=window, hand_on=lambda line: print(line, file=out))
+        reader = LogReader(chosen=chosen, window=window, hand_on=lambda line: print(line, file=out), watched_tags=watch)
         found = _read(board, "hilog -x", reader, Deadline.after(SECONDS, f"the log of board {board.serial}"))
     if not found:
         (folder / FILE).unlink()
-        return None
+        return None, []
     began = f"{window[0]:%m-%d %H:%M:%S.%f}"[:18]
     cut = reader.seen > MANY and reader.oldest > began and window[0].year == window[1].year
     if cut or reader.losses:
@@ -177,7 +188,7 @@ def capture_log(
             f"the board's log has lost lines of this run ({FILE} is not whole)"
             + (f"; it reaches back to {reader.oldest} only" if cut else "")
         )
-    return {
+    said = {
         "file": FILE,
         "lines": reader.kept,
         "levels": chosen.levels,
@@ -186,6 +197,7 @@ def capture_log(
         "to": window[1].isoformat(timespec="milliseconds"),
         "whole": not (cut or reader.losses),
     }
+    return said, reader.watched
 
 
 def show_log(
@@ -267,12 +279,3 @@ def last_run(runs: Path, serial: str) -> float:
     if newest:
         return newest
     raise UsageError(f"There is no record of a run on board {serial} in {runs}.")
-
-
-def relevant_lines(log: Path, tags: Sequence[str]) -> str:
-    """The lines of a captured log with one of `tags`."""
-    if not log.is_file():
-        return ""
-    chosen = LogFilter(tags=tuple(tags))
-    entries = ((line, parse_line(line)) for line in log.read_text(encoding="utf-8", errors="replace").splitlines())
-    return "\n".join(line for line, entry in entries if entry is not None and is_wanted(entry, chosen))

@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from core.deadline import Deadline
-from core.errors import OhforgeError, RemoteFileMissing
+from core.errors import DeadlineExpired, OhforgeError, RemoteFileMissing
 from core.files import human_bytes
 from core.session import Session
-from deploy.aftermath import Aftermath, judge, look_back
+from deploy.aftermath import Aftermath, judge, keep_log, look_back
 from deploy.board import Board
 from deploy.clock import BoardClock
 from deploy.conditions import Conditions
@@ -198,7 +198,12 @@ class _Run:
 
     def perform(self) -> RunOutcome:
         began = time.time()
-        result, missing, attempts = self._run_until_complete()
+        try:
+            result, missing, attempts = self._run_until_complete()
+        except DeadlineExpired:
+            times = (began, time.time())
+            keep_log(self.session, self.board, self.request, self.record, self.clock, times, needed=True)
+            raise
         times = (began, time.time())
         request, spec = self.request, self.request.spec
         metrics = {name: asdict(metric) for name, metric in spec.read_metrics(result.text).items()} if spec else {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from core.session import Session
+from core.errors import DeadlineExpired
+from core.session import PROJECT, Session
 from core.testing import RecordingRunner
 from deploy import faultlog
 from deploy.choose import choose_board
@@ -135,3 +138,27 @@ def test_a_program_that_crashes_leaves_its_crash_log_in_the_record(
     assert record_of(outcome)["crash_logs"]
     without = run(session, program)
     assert (without.exit_code, without.aftermath.crash_logs) == (139, ())
+
+
+def test_the_log_of_a_program_that_was_ended_at_its_deadline_is_kept(session: Session, logging_program: Path) -> None:
+    text = logging_program.read_text().replace("exit ${1:-0}", "sleep 60")
+    logging_program.write_text(text)
+    with pytest.raises(DeadlineExpired) as caught:
+        run_program(session, LaunchRequest(program=str(logging_program), board=SERIAL, timeout=3.0))
+    folder = Path(caught.value.details["record"])
+    record = json.loads((folder / "record.json").read_text())
+    validate_record(record)
+    assert (record["state"], record["log"]["lines"]) == ("timeout", 2)
+    assert len((folder / "hilog.log").read_text().splitlines()) == 2
+
+
+def test_scripts_get_the_log_as_objects(session: Session, logging_program: Path) -> None:
+    run(session, logging_program)
+    words = ["board.logs", "--board", "dayu200", "--level", "W", "--tag", "Two", "--lines", "1", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "invoke", *words], cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True
+    )
+    answer = json.loads(done.stdout)
+    [line] = answer["lines"]
+    assert (answer["ok"], answer["board"]) == (True, SERIAL)
+    assert (line["level"], line["domain"], line["tag"], line["text"]) == ("W", "C02102", "Two", "careful")

@@ -18,7 +18,6 @@ from deploy.hilog import (
     last_run,
     parse_line,
     read_filter,
-    relevant_lines,
     show_log,
 )
 from deploy.record import start_record
@@ -121,7 +120,7 @@ def test_only_the_lines_of_the_window_with_what_belongs_to_them_are_captured(
 ) -> None:
     fake_hilog(board, monkeypatch, [*LINES[:2], "  of the second", LINES[2], "  of the third", *LINES[3:]])
     window = (datetime(2026, 11, 15, 15, 51, 2, 90000), datetime(2026, 11, 15, 15, 51, 3, 500000))
-    said = capture_log(session, board, tmp_path, window, LogFilter())
+    said, _ = capture_log(session, board, tmp_path, window, LogFilter())
     assert (tmp_path / "hilog.log").read_text().splitlines() == [
         LINES[1],
         "  of the second",
@@ -137,10 +136,9 @@ def test_only_the_lines_of_the_window_with_what_belongs_to_them_are_captured(
         "to": "2026-11-15T15:51:03.500",
         "whole": True,
     }
-    chosen = capture_log(session, board, tmp_path, window, read_filter("W,E", ["MS_LITE"]))
-    assert chosen is not None and chosen["lines"] == 1
-    assert relevant_lines(tmp_path / "hilog.log", ["MS_LITE"]) == LINES[2]
-    assert relevant_lines(tmp_path / "nowhere.log", ["MS_LITE"]) == ""
+    chosen, watched = capture_log(session, board, tmp_path, window, read_filter("F", ["AOD"]), ("MS_LITE", "x"))
+    assert chosen is not None and chosen["lines"] == 0
+    assert watched == [LINES[2]]
 
 
 @pytest.mark.parametrize(
@@ -161,11 +159,12 @@ def test_lines_that_hilog_dropped_are_said(
 ) -> None:
     fake_hilog(board, monkeypatch, [*LINES, loss])
     inside = (datetime(2026, 11, 15, 15, 51), datetime(2026, 11, 15, 15, 52))
-    said = capture_log(session, board, tmp_path, inside, LogFilter(levels="F"))
+    said, _ = capture_log(session, board, tmp_path, inside, LogFilter(levels="F"))
     assert said is not None and (said["whole"], said["lines"]) == (False, 0)
     assert "has lost lines of this run" in capsys.readouterr().err
     before = (datetime(2026, 11, 15, 15, 40), datetime(2026, 11, 15, 15, 41))
-    assert (capture_log(session, board, tmp_path, before, LogFilter()) or {})["whole"]
+    said, _ = capture_log(session, board, tmp_path, before, LogFilter())
+    assert said is not None and said["whole"]
 
 
 def test_a_buffer_that_does_not_reach_back_to_the_begin_is_said(
@@ -173,7 +172,8 @@ def test_a_buffer_that_does_not_reach_back_to_the_begin_is_said(
 ) -> None:
     fake_hilog(board, monkeypatch, LINES[1:2] * 150)
     window = (datetime(2026, 11, 15, 15, 51, 0), datetime(2026, 11, 15, 15, 52))
-    assert (capture_log(session, board, tmp_path, window, LogFilter()) or {})["whole"] is False
+    said, _ = capture_log(session, board, tmp_path, window, LogFilter())
+    assert said is not None and said["whole"] is False
 
 
 def test_a_board_without_hilog_leaves_no_file(
@@ -181,7 +181,7 @@ def test_a_board_without_hilog_leaves_no_file(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     window = (datetime(2026, 1, 1), datetime(2026, 1, 2))
-    assert capture_log(session, board, tmp_path, window, LogFilter()) is None
+    assert capture_log(session, board, tmp_path, window, LogFilter()) == (None, [])
     assert not (tmp_path / "hilog.log").exists()
     with pytest.raises(BoardError, match="has no hilog"):
         show_log(session, board, LogFilter(), print)

@@ -132,6 +132,18 @@ def test_a_models_program_that_fails_is_an_error_with_its_last_words(
     assert record["error"]["code"] == "OHF7202"
 
 
+def test_a_status_that_is_known_is_told_in_a_sentence_with_a_remedy(
+    session: Session, board: LocalBoard, request_for: Any
+) -> None:
+    with pytest.raises(ProgramFailed, match="status 127: The program, its loader or one of its libraries") as caught:
+        execute(session, board, request_for("exit 127"))
+    assert "Compare what it needs with what the board has" in caught.value.remedy
+    handed_on = execute(session, board, request_for("kill -KILL $$", pass_status=True)).as_json()
+    assert "most often because memory ran out" in handed_on["explanation"]["sentence"]
+    assert execute(session, board, request_for("exit 3", pass_status=True)).as_json()["explanation"] is None
+    assert execute(session, board, request_for("true")).as_json()["explanation"] is None
+
+
 def test_a_models_program_that_crashes_is_an_error_with_the_signals_name(
     session: Session, board: LocalBoard, request_for: Any
 ) -> None:

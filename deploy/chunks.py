@@ -325,7 +325,7 @@ class _Cutter:
 
     def __init__(self, file: StoredFile, tool: str) -> None:
         self._file = file
-        self._algorithm = tool.removesuffix("sum")
+        self._algorithm = "md5" if tool == "md5sum" else "sha256"
         self._whole = hashlib.sha256()
         self._read = 0
         self._in_order = True

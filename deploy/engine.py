@@ -86,6 +86,10 @@ class RunEngine(Protocol):
     def reason(self) -> str:
         """Why it is this one."""
 
+    @property
+    def agent(self) -> str:
+        """Path of the agent on the board; empty for none."""
+
     def run(self, board: Board, start: Start, output: RunOutput) -> ProgramResult:
         """Runs the program to its end. What is printed goes to `output` as it comes.
 
@@ -126,6 +130,7 @@ class ShellEngine:
 
     reason: str
     name: str = SHELL
+    agent: str = ""
 
     def run(self, board: Board, start: Start, output: RunOutput) -> ProgramResult:
         token = new_token()
@@ -162,6 +167,10 @@ class AgentEngine:
     handle: AgentHandle
     reason: str
     name: str = AGENT
+
+    @property
+    def agent(self) -> str:
+        return self.handle.path
 
     def run(self, board: Board, start: Start, output: RunOutput) -> ProgramResult:
         token = new_token()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from deploy.record import (
     start_record,
     terminated_as_interrupted,
 )
+from deploy.refusal import check_started
 from deploy.render import render_script
 from deploy.run_output import RunOutput
 from deploy.store import StoredFile, runs_folder, store_folder
@@ -168,7 +169,7 @@ def _prepare(
         )
     engine = choose_engine(session, board, survey, request.run_engine, request.conditions)
     record.save(run_engine={"name": engine.name, "reason": engine.reason})
-    summary = ensure_stored(session, board, stored, survey)
+    summary = ensure_stored(session, board, stored, replace(survey, agent=engine.agent))
     record.save(transfer=asdict(summary))
     session.console.info(
         f"on the board: {human_bytes(summary.bytes_sent)} sent, {human_bytes(summary.bytes_reused)} were there already"
@@ -194,6 +195,7 @@ class _Run:
         self.folder = f"{runs_folder(board.profile)}/{record.folder.name}"
         self.patterns = (*request.outputs, *(request.spec.outputs if request.spec is not None else ()))
         self.start = self._make_start(stored)
+        self.program = dict(zip((file.name for file in request.files), stored, strict=True))[request.executable]
         record.save(command={**record.content["command"], "folder": self.folder})
 
     def perform(self) -> RunOutcome:
@@ -223,6 +225,11 @@ class _Run:
             metrics=metrics,
             facts=facts,
         )
+        try:
+            check_started(self.board, result, request.executable, self.program)
+        except OhforgeError:
+            self._end_run(seconds=10)
+            raise
         outputs = self._fetch_outputs(result)
         aftermath = look_back(self.session, self.board, request, self.record, result, self.clock, times)
         judge(request, self.board, result, missing, aftermath)

@@ -136,7 +136,7 @@ def _read_verdict(text: str, sizes: dict[str, int], board: Board) -> Verdict:
 
 def local_hash(file: StoredFile, tool: str) -> str:
     """What `tool` of the board must say of the file. Raises TransferError when the file was changed meanwhile."""
-    if tool == "sha256sum":
+    if tool != "md5sum":
         return file.sha256
     digest = md5_file(file.local)
     if sha256_file(file.local) != file.sha256:

@@ -176,7 +176,7 @@ def ensure_stored(session: Session, board: Board, files: Sequence[StoredFile], s
         files_sent=len(sent),
         files_reused=len(wanted) - len(sent),
         seconds=time.monotonic() - started,
-        hash_tool=survey.hash_tool,
+        hash_tool=survey.verifier,
     )
 
 
@@ -251,9 +251,9 @@ def _send_and_confirm(
         room = survey.free_bytes - SPARE_BYTES - _lacking(to_send, survey.parts)
     sent: dict[str, int] = {}
     for attempt in (1, 2):
-        arrived = _send_all(session, board, to_send, tool=survey.hash_tool, room=room, deadline=deadline, sent=sent)
+        arrived = _send_all(session, board, to_send, tool=survey.hash_command, room=room, deadline=deadline, sent=sent)
         there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
-        verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_tool, deadline=deadline)
+        verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_command, deadline=deadline)
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
         if not wrong:
             return sent
@@ -270,7 +270,7 @@ def _send_and_confirm(
         )
     raise ContentDiffers(
         f"Board {board.serial}: {', '.join(file.local.name for file in wrong)} arrived with another content, twice "
-        f"(by {survey.hash_tool}). The wrong copy was removed."
+        f"(by {survey.verifier}). The wrong copy was removed."
     )
 
 

@@ -20,7 +20,10 @@ from core.errors import (
     AgentUnavailable,
     BuildError,
     ConditionsNotMet,
+    ContentDiffers,
+    MissingLibrary,
     OhforgeError,
+    PermissionOnBoard,
     ProgramCrashed,
     ProgramFailed,
 )
@@ -262,6 +265,24 @@ def test_a_condition_that_the_board_refuses_keeps_the_program_from_being_started
     assert read_record(caught.value)["state"] == "failed"
 
 
+# programs that the board does not start ------------------------------------------------------------
+
+
+def test_an_interpreter_that_is_not_there_is_named(run: Run, engine: str) -> None:
+    with pytest.raises(MissingLibrary, match="the interpreter /no/such/bash is not on board"):
+        run(b"#!/no/such/bash\necho never\n", run_engine=engine)
+
+
+def test_a_refusal_to_execute_is_told_from_a_programs_own_status(
+    run: Run, engine: str, board: LocalBoard, tmp_path: Path
+) -> None:
+    assert run("echo ./program: permission denied >&2; exit 126", run_engine="agent").exit_code == 126
+    board.replies = {"^@@xpm.*$": "@@xpm 1"}
+    data = (FileToPlace(local=tmp_path / "program", name="program", executable=False),)
+    with pytest.raises(PermissionOnBoard, match=r"refuses to execute program.*signed code \(xpm_mode 1\)"):
+        run("# never placed as a program\nexit 0", run_engine=engine, files=data)
+
+
 # what only the agent tells -------------------------------------------------------------------------
 
 
@@ -293,6 +314,19 @@ def test_a_warm_run_by_the_agent_takes_two_commands_on_the_board(run: Run, board
     board.calls.clear()
     assert run("true", run_engine="auto").run_engine == "agent"
     assert board.calls == ["shell", "shell"]
+
+
+@pytest.mark.usefixtures("with_agent")
+def test_the_agent_verifies_what_is_sent_and_refuses_what_was_damaged(run: Run, board: LocalBoard) -> None:
+    assert read_record(run("true # first", run_engine="agent"))["transfer"]["hash_tool"] == "agent"
+
+    def damage(remote: str) -> None:
+        path = Path(remote)
+        path.write_bytes(path.read_bytes().replace(b"other", b"0ther"))
+
+    board.on_send = damage
+    with pytest.raises(ContentDiffers, match="by agent"):
+        run("true # other", run_engine="agent")
 
 
 # boards without an agent ---------------------------------------------------------------------------

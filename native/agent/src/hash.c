@@ -1,4 +1,4 @@
-/* `hash FILE…`: SHA-256 of many files in one call.
+/* `hash FILE…`: SHA-256 of many files in one call; `-` is the file that is standard input.
  *
  * One line for each file, in the order of the arguments: digest, size in bytes, name; or `-`, errno, name when the
  * file could not be read. The status is 0 when all could be read, else 1. */
@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,9 @@ static uint8_t buffer[READ_BYTES];
 
 /* The digest and size of the file; 0, or an errno. */
 static int hash_file(const char *name, struct sha256_engine engine, uint8_t digest[SHA256_BYTES], uint64_t *size) {
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not make us wait */
+    bool given = strcmp(name, "-") == 0;
+    /* A FIFO must not make us wait. */
+    int fd = given ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return errno;
     struct stat status;
     int failed = 0;
@@ -37,7 +40,7 @@ static int hash_file(const char *name, struct sha256_engine engine, uint8_t dige
         if (count <= 0) break;
         sha256_add(&sha, buffer, (size_t)count);
     }
-    close(fd);
+    if (!given) close(fd);
     *size = sha.length;
     sha256_end(&sha, digest);
     return failed;
@@ -46,7 +49,7 @@ static int hash_file(const char *name, struct sha256_engine engine, uint8_t dige
 int hash_command(int argc, char **argv) {
     struct sha256_engine engine = sha256_best_engine();
     int first = 0;
-    for (; first < argc && argv[first][0] == '-'; first++) {
+    for (; first < argc && argv[first][0] == '-' && argv[first][1] != '\0'; first++) {
         if (strcmp(argv[first], "--") == 0) {
             first++;
             break;

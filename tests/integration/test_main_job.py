@@ -32,7 +32,8 @@ def lasting_caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def counting(session: Session) -> Iterator[Session]:
     """A session whose runner remembers its calls; the emulated boards are stopped afterwards."""
-    yield dataclasses.replace(session, runner=RecordingRunner())
+    by_agent = dataclasses.replace(session.settings, run_engine="agent")
+    yield dataclasses.replace(session, runner=RecordingRunner(), settings=by_agent)
     for emulated in list_emulated(session.settings.data / "boards"):
         stop_board(emulated)
 

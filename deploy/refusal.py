@@ -51,7 +51,8 @@ def _errno(result: ProgramResult, executable: str) -> int:
         return 0
     if result.exit_code == NOT_EXECUTABLE and re.search(REFUSED, last):
         return errno.ENOEXEC if "exec format" in last else errno.EACCES
-    return errno.ENOENT if result.exit_code == NOT_FOUND and re.search(ABSENT, last) else 0
+    # mksh ends with 126 here, dash with 127.
+    return errno.ENOENT if result.exit_code in (NOT_EXECUTABLE, NOT_FOUND) and re.search(ABSENT, last) else 0
 
 
 def _interpreter(path: Path) -> str:

@@ -262,10 +262,14 @@ def run_shell(
 
 
 def files_of(artifact: Artifact, product: Product) -> tuple[FileToPlace, ...]:
-    """A product and the libraries that must travel with it, as they lie in a run's folder."""
+    """A product and the files and libraries that must travel with it, as they lie in a run's folder."""
     libraries = [artifact.folder / path for path in artifact.runtime_libraries]
     return (
         FileToPlace(local=artifact.path_of(product), name=product.name, executable=True, sha256=product.sha256),
+        *(
+            FileToPlace(local=artifact.path_of(file), name=Path(file.path).name, sha256=file.sha256)
+            for file in map(artifact.product, product.with_files)
+        ),
         *(FileToPlace(local=path, name=f"{LIBRARIES}/{path.name}") for path in libraries),
     )
 

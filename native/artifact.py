@@ -37,6 +37,8 @@ class Product:
     stack_size: int = 0
     """Bytes of stack that the program asks for; 0 leaves it to the C library."""
     build_id: str = ""
+    with_files: tuple[str, ...] = ()
+    """Names of the products that lie beside this program wherever it runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,10 @@ def read_artifact(folder: Path) -> Artifact:
         if value.pop("schema") != SCHEMA:
             raise ValueError("another schema version")
         value["products"] = tuple(
-            Product(**{**product, "needed": tuple(product["needed"])}) for product in value["products"]
+            Product(
+                **{**product, "needed": tuple(product["needed"]), "with_files": tuple(product.get("with_files", ()))}
+            )
+            for product in value["products"]
         )
         value["runtime_libraries"] = tuple(value["runtime_libraries"])
         return Artifact(folder=folder, **value)

@@ -125,8 +125,15 @@ def ensure_built(session: Session, request: BuildRequest) -> BuildOutcome:
 
 
 def choose_products(recipe: Recipe, names: Sequence[str]) -> list[ProductSpec]:
-    """The recipe's products of these names, all when there are none; raises UnknownName with the nearest."""
-    return [recipe.product(name) for name in names] if names else list(recipe.products)
+    """The recipe's products of these names with the files that they need beside them; all when there are no names.
+
+    Raises UnknownName with the nearest.
+    """
+    if not names:
+        return list(recipe.products)
+    chosen = [recipe.product(name) for name in names]
+    files = [recipe.product(name) for product in chosen for name in product.with_files]
+    return list({product.name: product for product in (*chosen, *files)}.values())
 
 
 def folder_of(session: Session, plan: BuildPlan) -> Path:
@@ -252,7 +259,7 @@ def _make_job(
         compile_flags=[*plan.filled(plan.compile_flags, source), *_map_paths(plan, source, tree)],
         link_flags=plan.filled(plan.link_flags, source),
         products=recipe.products,
-        wanted=wanted,
+        wanted=[spec for spec in wanted if not spec.of_source],
         jobs=jobs or session.settings.jobs or default_jobs(),
         launcher=cache.program if cache else "",
         environment={**NOT_OF_THE_SHELL, **NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},

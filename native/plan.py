@@ -86,7 +86,13 @@ def make_plan(recipe: Recipe, toolchain: HostToolchain, system: str) -> BuildPla
         "link_flags": list(link_flags),
         "recipe_files": _hash_recipe_files(recipe, [*options.values(), *compile_flags, *link_flags]),
         "products": {
-            product.name: {"target": product.target, "path": product.path, "strip": product.strip}
+            product.name: {
+                "target": product.target,
+                "path": product.path,
+                "strip": product.strip,
+                **({"from": "source"} if product.of_source else {}),
+                **({"with": list(product.with_files)} if product.with_files else {}),
+            }
             for product in recipe.products
         },
     }

@@ -29,11 +29,11 @@ def take_product(session: Session, spec: ProductSpec, job: BuildJob, folder: Pat
 
     Raises ProductMissing, UnfitProduct.
     """
-    built = job.tree / spec.path
+    root = job.source if spec.of_source else job.tree
+    built = root / spec.path
     if not built.is_file():
-        raise ProductMissing(
-            f"{job.title} was built, but there is no {spec.path} in {job.tree}; there are: {_list_built(job.tree)}."
-        )
+        there = "" if spec.of_source else f"; there are: {_list_built(job.tree)}"
+        raise ProductMissing(f"{job.title} was built, but there is no {spec.path} in {root}{there}.")
     place = folder / PLACE / (spec.file or built.name)
     place.parent.mkdir(exist_ok=True)
     fresh = place.with_name(f".{place.name}.new")
@@ -113,6 +113,7 @@ def _describe(spec: ProductSpec, place: Path, info: ElfInfo | None) -> Product:
         "sha256": sha256_file(place),
         "size": place.stat().st_size,
         "kind": spec.kind,
+        "with_files": spec.with_files,
     }
     if info is None:
         return Product(**common, machine="", interpreter="")  # type: ignore[arg-type]

@@ -114,7 +114,10 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSpec:
-    """One file that the build leaves. `path` is relative to the build tree; `target` is what the build tool calls it."""
+    """One file that the build leaves. `path` is relative to the build tree; `target` is what the build tool calls it.
+
+    One `of_source` is a file of the source tree as it is (`path` is relative to that), such as data of a program.
+    """
 
     name: str
     path: str
@@ -125,6 +128,9 @@ class ProductSpec:
     """Its name in the artifact, when it is not the one in `path`: a library is looked for by its soname."""
     add_sources: tuple[Path, ...] = ()
     """Files of the recipe that are compiled into this program besides its own."""
+    of_source: bool = False
+    with_files: tuple[str, ...] = ()
+    """Names of products of kind ``file`` that lie beside this program wherever it runs."""
     description: str = ""
 
 
@@ -293,6 +299,9 @@ def _make_rule(entry: dict[str, Any]) -> Rule:
 
 def _make_product(entry: dict[str, Any], folder: Path) -> ProductSpec:
     fields = {"target": entry["name"], **entry}
+    fields["of_source"] = fields.pop("from", "build") == "source"
+    fields["file"] = entry["name"] if fields["of_source"] else ""
+    fields["with_files"] = tuple(fields.pop("with", ()))
     fields["add_sources"] = tuple(folder / name for name in entry.get("add_sources", ()))
     return ProductSpec(**fields)
 
@@ -325,6 +334,17 @@ def _check_meaning(recipe: Recipe, file: Path) -> None:
         for path in product.add_sources:
             if not path.is_file():
                 raise InvalidData(f"{file}: products[{index}].add_sources names {path}, which is not there.")
+    kinds = {product.name: product.kind for product in recipe.products}
+    for index, product in enumerate(recipe.products):
+        where = f"{file}: products[{index}]"
+        if product.of_source and product.kind != "file":
+            raise InvalidData(
+                f"{where}.from: only a product of kind file can come from the source, not a {product.kind}."
+            )
+        for name in product.with_files:
+            if kinds.get(name) != "file":
+                files = [name for name, kind in kinds.items() if kind == "file"]
+                raise InvalidData(f"{where}.with: {unknown_name('product of kind file', name, files).message}")
     for index, source in enumerate(recipe.sources):
         if isinstance(source, FolderSource) and not source.path.is_dir():
             raise InvalidData(f"{file}: sources[{index}].path names {source.path}, which is not there.")

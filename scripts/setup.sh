@@ -65,7 +65,7 @@ if [ -n "$must$nice" ]; then
         # shellcheck disable=SC2086  # the names are words
         [ -z "$must" ] || install_packages $must
         for name in $nice; do
-            install_packages "$name" || echo "    $name could not be installed; everything works without it, only slower"
+            install_packages "$name" || echo "    $name could not be installed; docs/dependencies.md says what is missing without it"
         done
     elif [ -n "$must" ]; then
         echo "These system packages are missing and may not be installed from here. Please run:" >&2

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidData, UnknownName, UsageError
+from native.build import choose_products
 from native.plan import NO_DATE_FLAGS, explain_difference, make_plan
 from native.recipe import (
     RECIPES,
@@ -318,3 +319,35 @@ def test_output_that_lost_its_last_lines_is_not_taken_for_whole() -> None:
     assert spec.missing_proof(LOG) == []
     assert len(spec.missing_proof(LOG.rsplit("\n", 2)[0])) == 1
     assert len(spec.missing_proof("Once upon a time there was")) == len(spec.complete)
+
+
+def test_files_of_the_source_travel_with_a_program(tmp_path: Path) -> None:
+    recipe = small_recipe()
+    recipe["products"][0]["with"] = ["words.txt"]
+    recipe["products"].append({"name": "words.txt", "path": "data/words-1.txt", "kind": "file", "from": "source"})
+    loaded = load_recipe(str(write_recipe(tmp_path, recipe)))
+    program, words = loaded.products
+    assert (program.with_files, program.of_source) == (("words.txt",), False)
+    assert (words.of_source, words.file, words.path) == (True, "words.txt", "data/words-1.txt")
+    assert [spec.name for spec in choose_products(loaded, ["hello"])] == ["hello", "words.txt"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p[0].update({"from": "source"}), r"products\[0\]\.from: only a product of kind file"),
+        (lambda p: p[0].update({"with": ["word.txt"]}), r"products\[0\]\.with: .*did you mean 'words.txt'"),
+        (lambda p: p[0].update({"with": ["hello"]}), r"products\[0\]\.with: There is no product of kind file 'hello'"),
+        (lambda p: p[1].update({"from": "nowhere"}), r"products\[1\]\.from is 'nowhere'"),
+    ],
+)
+def test_wrong_words_about_files_are_named(change: Any, message: str, tmp_path: Path) -> None:
+    recipe = small_recipe()
+    recipe["products"].append({"name": "words.txt", "path": "words.txt", "kind": "file", "from": "source"})
+    change(recipe["products"])
+    with pytest.raises(InvalidData, match=message):
+        load_recipe(str(write_recipe(tmp_path, recipe)))
+
+
+def test_the_second_engine_is_data_alone() -> None:
+    assert [path.name for path in (RECIPES / "whisper").iterdir()] == ["recipe.yaml"]

@@ -151,7 +151,7 @@ def test_an_unknown_command_is_told(port: int) -> None:
 
 def test_a_wrong_banner_is_closed_in_silence(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
-        client.recv(48)
+        client.recv(48, socket.MSG_WAITALL)
         client.sendall(struct.pack(">I", 44) + b"NOT HDC".ljust(44, b"\0"))
         assert client.recv(10) == b""
 
@@ -159,7 +159,7 @@ def test_a_wrong_banner_is_closed_in_silence(port: int) -> None:
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\x2c" + bytes(10), b""])
 def test_hostile_bytes_do_not_end_the_server(port: int, data: bytes) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
-        client.recv(48)
+        client.recv(48, socket.MSG_WAITALL)
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)
         client.recv(10)

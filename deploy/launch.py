@@ -130,6 +130,7 @@ def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
 
 def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcome:
     """A file of the user's: an ELF program, or a script with a ``#!`` line."""
+    from native.closure import find_libraries
     from native.elf import inspect_elf
 
     check_local_file(path)
@@ -141,7 +142,14 @@ def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcom
         )
     board = choose_board(session, request.board)
     name = _name_on_board(path)
-    libraries = [file for file in _further_files(request) if ".so" in file.name]
+    further = list(_further_files(request))
+    libraries = [file for file in further if ".so" in file.name]
+    if elf is not None:
+        beside = find_libraries(session, path, elf, [file.local for file in libraries])
+        for library in beside:
+            session.console.chosen("library", str(library), "the program needs it, so it is sent along")
+        more = [FileToPlace(local=library, name=library.name) for library in beside]
+        libraries, further = [*libraries, *more], [*further, *more]
     return _execute(
         session,
         board,
@@ -150,7 +158,7 @@ def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcom
             engine=path.name,
             executable=name,
             arguments=request.arguments,
-            files=(FileToPlace(local=path, name=name, executable=True), *_further_files(request)),
+            files=(FileToPlace(local=path, name=name, executable=True), *further),
             binaries=(binary_of_elf(path.name, elf), *_binaries_of_files(libraries)) if elf is not None else (),
             environment=request.environment,
             outputs=request.outputs,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tests.support.cmake_project import (
     run_program,
     write_project,
 )
+from tests.support.sdk_matrix import Combination, build_combination, cmake_of, combinations
 from tests.support.standin_sdk import runtime_tree, standin_sdk
 from toolchains.arch import ARM32, ARM64, Arch
 from toolchains.toolchain import HostToolchain, ToolchainRequest, check_compiler, choose_toolchain, prepare_toolchain
@@ -277,44 +277,26 @@ def test_two_folders_give_the_same_bytes(session: Session, tmp_path: Path, sdk: 
     assert built[0] == built[1]
 
 
-# every release with several CMakes ------------------------------------------------------------------
-
-CMAKES = ("3.25.2", "3.28.4", "3.30.9", "4.0.3")
-
-
-def cmake_of(version: str, cache: Path) -> Path:
-    """A CMake of that version from the package index; the test is skipped when it cannot be had."""
-    folder = cache / f"cmake-{version}"
-    if not (folder / "cmake/data/bin/cmake").is_file():
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, f"cmake=={version}"],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        if done.returncode:
-            pytest.skip(f"CMake {version} cannot be had from the package index: {done.stderr.strip()[-200:]}")
-    return folder / "cmake/data/bin/cmake"
+# every release in every layout with several CMakes ---------------------------------------------------
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("release", ["3.2", "4.0", "4.1", "5.0.0", "5.0.1", "5.1.0", "6.1", "7.0"])
-@pytest.mark.parametrize("version", CMAKES)
-@BOTH
-def test_every_edition_of_the_sdks_file_works_with_every_cmake(
-    session: Session, tmp_path: Path, shared_cache: Path, release: str, version: str, arch: Arch
+@pytest.mark.parametrize("one", list(combinations()), ids=str)
+def test_every_edition_of_the_sdks_file_works_in_every_layout_with_every_cmake(
+    session: Session, tmp_path: Path, shared_cache: Path, one: Combination
 ) -> None:
-    toolchain = choose_toolchain(session, arch=arch, sdk=str(standin_sdk(shared_cache, release)))
-    source, build = write_project(tmp_path / "source", CMAKE + SHARED), tmp_path / "build"
-    cmake = cmake_of(version, shared_cache)
-    said = [configure(toolchain, source, build, cmake=cmake) for _ in range(2)]
-    assert flags_line(said[0]) == flags_line(said[1])
-    assert "unknown to cmake" not in said[0]
-    run_program([TOOLS / "ninja", "-C", build], toolchain)
-    root = runtime_tree(arch.name, shared_cache)
-    assert output_of(arch, build / "full", root=root) == FULL_OUTPUT
-    assert read_elf(build / "libhalf.so")["soname"] == "libhalf.so.1"
+    cmake = cmake_of(one.cmake, shared_cache)
+    if isinstance(cmake, str):
+        pytest.skip(f"CMake {one.cmake} cannot be had from the package index: {cmake}")
+    build_combination(session, one, standin_sdk(shared_cache, one.release), cmake, tmp_path, shared_cache)
+
+
+def test_the_combinations_bring_every_release_to_every_layout_and_every_layout_to_every_cmake() -> None:
+    chosen = list(combinations())
+    assert len({(c.release, c.layout, c.arch) for c in chosen}) == len(chosen) == 8 * 8 * 2
+    for arch in (ARM32, ARM64):
+        assert len({(c.layout, c.cmake) for c in chosen if c.arch == arch}) == 8 * 4
+        assert len({(c.release, c.cmake) for c in chosen if c.arch == arch}) == 8 * 4
 
 
 @pytest.mark.parametrize("below", [".", "23", "ohos-sdk/linux", "sdk/default/openharmony"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from core.files import sha256_text
 from core.locks import hold
 from core.session import Session
 from native.openharmony.failures import STEP, Diagnosis, diagnose, plain_text, read_tail, succeeded
-from native.openharmony.outputs import CollectedFile, collect_outputs
+from native.openharmony.outputs import CollectedFile, collect_outputs, find_error_log
 from native.openharmony.prerequisites import (
     Machine,
     Prerequisite,
@@ -114,7 +115,10 @@ def build_component(session: Session, request: SourceBuildRequest) -> SourceBuil
         )
         session.console.stage(f"Building {component.title} ({component.target}) for {product.name}; log: {record.log}")
         with _ended(record):
-            took = _run(session, tree, component, command, seconds, record)
+            try:
+                took = _run(session, tree, product, component, command, seconds, record)
+            finally:
+                _keep_error_log(tree, product, record)
             outputs = collect_outputs(tree, product, component, arch, record.outputs)
         record.end("done", outputs=[file.as_json() for file in outputs])
     return SourceBuildOutcome(
@@ -174,6 +178,7 @@ def _own(session: Session, tree: SourceTree) -> contextlib.AbstractContextManage
 def _run(
     session: Session,
     tree: SourceTree,
+    product: TreeProduct,
     component: Component,
     command: list[str],
     seconds: float,
@@ -197,17 +202,27 @@ def _run(
         finally:
             record.content["seconds"] = round(time.monotonic() - started, 3)
     record.save(exit_status=_as_status(result))
-    _judge(component, result, record)
+    _judge(component, result, record, find_error_log(tree, product, record.began))
     return float(record.content["seconds"])
 
 
-def _judge(component: Component, result: Result, record: SourceBuildRecord) -> None:
+def _judge(component: Component, result: Result, record: SourceBuildRecord, error_log: Path | None) -> None:
     text = plain_text(read_tail(record.log))
     if result.ok and succeeded(text):
         return
     found = diagnose(text)
+    if found.general and error_log is not None:
+        # hb shows ninja's steps only; some releases put what failed into the file and nowhere else.
+        special = diagnose(plain_text(read_tail(error_log)))
+        found = special if special.name and not special.general else found
     record.save(failure={"name": found.name or "unknown", "sentence": found.sentence, "evidence": found.evidence})
     raise _failure(component, result, found, record)
+
+
+def _keep_error_log(tree: SourceTree, product: TreeProduct, record: SourceBuildRecord) -> None:
+    path = find_error_log(tree, product, record.began)
+    if path is not None:
+        shutil.copy(path, record.folder / path.name)
 
 
 def _failure(component: Component, result: Result, found: Diagnosis, record: SourceBuildRecord) -> OhforgeError:

@@ -17,6 +17,7 @@ SUCCESS = re.compile(r"=====build .*successful=====")
 STEP = re.compile(r"\[(\d+)/(\d+)\]")
 TAIL_BYTES = 8_000_000
 """How much of a log's end is searched. The errors stand there, and a log may have gigabytes."""
+GENERAL = ("", "ninja", "unnamed")
 KEYS = {"name", "pattern", "sentence", "remedy"}
 
 
@@ -41,6 +42,11 @@ class Diagnosis:
     excerpt: str
     """The first error and what follows it, or the last lines."""
 
+    @property
+    def general(self) -> bool:
+        """Whether it says little more than that the build failed."""
+        return self.name in GENERAL
+
 
 def plain_text(log: bytes) -> str:
     """A log without colours, and with the lines that a progress display wrote over each other apart."""
@@ -48,7 +54,7 @@ def plain_text(log: bytes) -> str:
 
 
 def succeeded(text: str) -> bool:
-    """Whether build.sh said so in its last words; its exit status alone proves nothing in some releases."""
+    """Whether build.sh said so in its last words, which must agree with its exit status."""
     return bool(SUCCESS.search(text))
 
 

@@ -68,6 +68,13 @@ def find_out_folder(tree: SourceTree, product: TreeProduct) -> Path:
     )
 
 
+def find_error_log(tree: SourceTree, product: TreeProduct, since: float) -> Path | None:
+    """The ``error.log`` that hb leaves beside its ``build.log``, unless it is older than `since` (seconds, as mtimes)."""
+    folders = (find_out_folder(tree, product), tree.root / "out")
+    paths = [folder / "error.log" for folder in folders if (folder / "error.log").is_file()]
+    return next((path for path in paths if path.stat().st_mtime >= since), None)
+
+
 def _choose_libraries(out: Path, component: Component) -> list[Path]:
     """One file for each name, the one that was written last."""
     newest: dict[str, Path] = {}

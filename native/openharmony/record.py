@@ -28,6 +28,8 @@ class SourceBuildRecord:
         self.folder = folder
         self.content = content
         self.save()
+        self.began = (folder / FILE).stat().st_mtime
+        """When it was first written, by the clock of the file system."""
 
     @property
     def log(self) -> Path:

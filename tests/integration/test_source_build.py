@@ -108,6 +108,21 @@ def test_a_known_failure_has_its_sentence_its_remedy_and_its_line_in_the_record(
     assert record["steps"] == {"done": 301, "total": 400}
 
 
+def test_what_stands_only_in_the_trees_error_log_is_found_and_kept(session: Session, root: Path) -> None:
+    old = write(root / "out" / "rk3568" / "error.log", "LLVM ERROR: out of memory")
+    os.utime(old, (1, 1))
+    make_fail(root, "[OHOS ERROR]  BUILD Failed! Please check build log for more information: out/rk3568/build.log")
+    with pytest.raises(SourceBuildFailed) as caught:
+        build(session, root)
+    assert caught.value.details["failure"] == "unnamed"
+    scenario = root / "scenario.sh"
+    scenario.write_text(f"echo '/bin/sh: 1: ruby: not found' > {old}\n{scenario.read_text()}")
+    with pytest.raises(SourceBuildFailed, match="ruby: not found") as caught:
+        build(session, root)
+    assert caught.value.details["failure"] == "command-missing"
+    assert (Path(caught.value.details["log"]).parent / "error.log").read_text() == "/bin/sh: 1: ruby: not found\n"
+
+
 def test_a_full_disk_is_an_error_of_space(session: Session, root: Path) -> None:
     make_fail(root, "OSError: [Errno 28] No space left on device: 'out/rk3568/obj/x.o'")
     with pytest.raises(NotEnoughSpace):

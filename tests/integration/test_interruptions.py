@@ -21,6 +21,7 @@ from deploy.launch import run_shell
 from tests.support.loopback import Loopback
 
 SIZE = 3_000_000
+CHUNK = 400_000
 INTERRUPTED = 79
 DOWNLOAD = """
 import sys
@@ -80,6 +81,47 @@ def test_ctrl_c_in_a_push_leaves_no_file_there_and_the_next_push_is_whole(
     subprocess.run([sys.executable, *words], cwd=PROJECT, check=True, capture_output=True)
     (arrived,) = emulated.disk.rglob("there/file")
     assert arrived.read_bytes() == (tmp_path / "file").read_bytes()
+
+
+PUSH_IN_CHUNKS = f"""
+import sys
+from pathlib import Path
+from core.session import Session
+from deploy import chunks
+from deploy.choose import choose_board
+from deploy.transfer import FileToPlace, place_files
+chunks.CHUNKED_FROM = chunks.SMALLEST_CHUNK = chunks.LARGEST_CHUNK = {CHUNK}
+session = Session()
+file = FileToPlace(local=Path(sys.argv[1]), name="file")
+print(place_files(session, choose_board(session, "dayu200"), [file], "/data/local/tmp/there").bytes_sent)
+"""
+
+
+def test_after_kill_9_the_next_push_of_a_large_file_sends_at_most_one_chunk_again(
+    emulated: EmulatedBoard, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(os.urandom(SIZE))
+    words = [sys.executable, "-c", PUSH_IN_CHUNKS, str(tmp_path / "file")]
+    faults = FaultFile(folder=emulated.folder)
+    faults.set("slow", rate=1_000_000)
+
+    def joined() -> int:
+        return sum(path.stat().st_size for path in emulated.disk.rglob("*.parts/joined"))
+
+    with subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.DEVNULL) as process:
+        until = time.monotonic() + 60
+        while joined() < SIZE / 2:
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        process.kill()
+    lacking = SIZE - joined()
+    faults.clear()
+    done = subprocess.run(words, cwd=PROJECT, check=True, capture_output=True, text=True)
+    assert int(done.stdout.split()[-1]) <= lacking
+    (arrived,) = emulated.disk.rglob("there/file")
+    assert arrived.read_bytes() == (tmp_path / "file").read_bytes()
+    assert list(emulated.disk.rglob("*.parts")) == []
 
 
 def test_ctrl_c_in_a_download_keeps_what_came_and_the_next_one_goes_on(session: Session, tmp_path: Path) -> None:

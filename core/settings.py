@@ -19,6 +19,8 @@ from typing import Any
 
 from core.errors import ConfigurationError, nearest
 
+PROFILES = Path(__file__).resolve().parent.parent / "deploy" / "profiles"
+
 
 def _setting(default: Any, help: str) -> Any:
     """A field with its sentence for ``docs/configuration.md``."""
@@ -29,9 +31,12 @@ def _setting(default: Any, help: str) -> Any:
 class BoardEntry:
     """A board that the user has named under ``ohforge.boards``."""
 
-    serial: str = _setting("", "Connect key as `hdc list targets` shows it: a USB serial number or `address:port`.")
+    serial: str = _setting(
+        "",
+        "Connect key as `hdc list targets` shows it: a USB serial number or `IP:PORT`; without it: an emulated board.",
+    )
     profile: str = _setting("", "Kind of board: the name of a file in `deploy/profiles/`.")
-    hdc_server: str = _setting("", "`address:port` of the hdc server that the board is connected to.")
+    hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,7 @@ class Timeouts:
     run: float = _setting(900.0, "One run of a program on a board.")
     transfer: float = _setting(1800.0, "One file's way to or from a board.")
     lock: float = _setting(3600.0, "Waiting for another process that does the same thing.")
+    authorise: float = _setting(60.0, "Waiting for a board's user to confirm that this computer may connect.")
     lease: float = _setting(600.0, "Waiting for a board that someone else uses.")
 
 
@@ -72,6 +78,9 @@ class Settings:
         "the agent where it runs.",
     )
     hdc: str = _setting("", "Path of the hdc program; default: the SDK's, then PATH.")
+    own_servers: bool = _setting(
+        True, "Give each board that is reached by TCP an hdc server of its own, so that a frozen one blocks no other."
+    )
     offline: bool = _setting(False, "Never use the network.")
     ca_bundle: str = _setting(
         "", "File of certificates for downloads; default: REQUESTS_CA_BUNDLE, then the usual ones."
@@ -148,12 +157,50 @@ def read_settings(
 
     `read_files` is called only for an error: it gives each configuration file's whole content by the file's name,
     so that the error can name the file in which the key stands.
-    Raises ConfigurationError, naming the key and the nearest known one, for an unknown key or a wrong type.
+    Raises ConfigurationError, naming the key and the nearest known one, for an unknown key, a wrong type, or a board
+    whose profile, serial or address cannot be right.
     """
     try:
-        return typing.cast(Settings, _read(Settings, configuration, "ohforge"))
+        settings = typing.cast(Settings, _read(Settings, configuration, "ohforge"))
+        _check_boards(settings.boards)
+        return settings
     except _WrongEntry as wrong:
         raise ConfigurationError(f"{_file_of(wrong.key, read_files())}{wrong.text}") from None
+
+
+def _check_boards(boards: Mapping[str, BoardEntry]) -> None:
+    seen: dict[str, str] = {}
+    for name, entry in boards.items():
+        key = f"ohforge.boards.{name}"
+        if entry.profile and entry.profile not in (known := [path.stem for path in PROFILES.glob("*.yaml")]):
+            raise _WrongEntry(
+                f"{key}.profile",
+                f"{key}.profile: there is no board profile {entry.profile!r}; {nearest(entry.profile, known)}.",
+            )
+        if entry.serial and (other := seen.setdefault(entry.serial, name)) != name:
+            raise _WrongEntry(f"{key}.serial", f"{key}.serial is that of ohforge.boards.{other} too: {entry.serial}.")
+        if ":" in entry.serial and not _is_address(entry.serial):
+            raise _WrongEntry(f"{key}.serial", f"{key}.serial {entry.serial!r} is no address of the form IP:PORT.")
+        if entry.hdc_server and not (_is_port(entry.hdc_server) or _is_address(entry.hdc_server)):
+            raise _WrongEntry(
+                f"{key}.hdc_server",
+                f"{key}.hdc_server {entry.hdc_server!r} is no address of the form IP:PORT, and no port.",
+            )
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress
+
+    address, _, port = text.rpartition(":")
+    try:
+        ipaddress.IPv4Address(address)
+    except ValueError:
+        return False
+    return _is_port(port)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text) < 65536
 
 
 class _WrongEntry(Exception):

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.deadline import Deadline
-from core.errors import BoardOffline, BoardUnauthorised, HdcNotFound, NoBoard, SeveralBoards, nearest
+from core.errors import (
+    BoardError,
+    BoardOffline,
+    BoardUnauthorised,
+    ConfigurationError,
+    DeadlineExpired,
+    HdcNotFound,
+    NoBoard,
+    SeveralBoards,
+    nearest,
+)
 from core.session import PROJECT, Session
 from core.settings import BoardEntry
 from deploy.board import Board
-from deploy.hdc import TCP_KEY, Hdc, HdcBoard
-from deploy.hdc_errors import find_fault, make_error, without_log_lines
+from deploy.hdc import CONFIRM_PAUSE, TCP_KEY, Hdc, HdcBoard
+from deploy.hdc_errors import confirm_request, find_fault, make_error, without_log_lines
 from deploy.hdc_paths import check_key
 from deploy.lease import LeasePlace, find_holder
 from deploy.profiles import list_profiles, load_profile
+from deploy.server import claim_usb_first, connect_board, own_hdc, own_servers, with_folder
 
 EMULATED = "emulated-"
 DEFAULT_PROFILE = "dayu200"
 UNKNOWN_BOARD = "generic"
+DEFAULT_SERIAL = f"{EMULATED}{DEFAULT_PROFILE}"
 LIST_SECONDS = 30.0
 """hdc itself waits about 12 s for a server that does not come up."""
+OTHER_LIST_SECONDS = 15.0
+READY_SECONDS = 20.0
 STATES = ("Connected", "Offline", "Unauthorized", "Ready", "Unknown", "UNKNOW")
 CONNECTIONS = ("USB", "TCP", "UART", "BT")
 
@@ -53,33 +70,36 @@ def choose_board(session: Session, name: str = "") -> Board:
         return _named_board(session, session.settings.board, "the setting ohforge.board")
     hdc = find_hdc(session)
     if hdc is None:
-        return _emulated_board(session, DEFAULT_PROFILE, "no hdc is installed, so there is no real board")
-    targets = list_targets(session, hdc)
-    usable = [target for target in targets if target.state == "Connected"]
+        return _emulated_board(
+            session, DEFAULT_SERIAL, DEFAULT_PROFILE, "no hdc is installed, so there is no real board"
+        )
+    targets = _ask_servers(session, [hdc, *(own for _, own in own_servers(session, hdc))])
+    usable = [key for key, (target, _) in targets.items() if target.state == "Connected"]
     if len(usable) > 1:
-        keys = ", ".join(target.key for target in usable)
-        raise SeveralBoards(f"{len(usable)} boards are connected: {keys}.")
+        raise SeveralBoards(f"{len(usable)} boards are connected: {', '.join(usable)}.")
     if usable:
-        return _real_board(session, hdc, usable[0].key, _entry_of(session, usable[0].key), "the only connected board")
-    if unauthorised := [target for target in targets if target.state == "Unauthorized"]:
-        raise _unauthorised(unauthorised[0].key)
-    return _emulated_board(session, DEFAULT_PROFILE, "no real board is connected")
+        server, entry = targets[usable[0]][1], _entry_of(session, usable[0])
+        return _real_board(session, server, usable[0], entry, "the only connected board")
+    for key, (target, server) in targets.items():
+        if target.state == "Unauthorized":
+            _wait_for_user(session, server, key)
+            return _real_board(session, server, key, _entry_of(session, key), "the only board")
+    return _emulated_board(session, DEFAULT_SERIAL, DEFAULT_PROFILE, "no real board is connected")
 
 
 def list_boards(session: Session) -> list[dict[str, Any]]:
-    """All boards: those that hdc lists, those that the settings name, and the emulated ones."""
+    """All boards: those that the hdc servers list, those that the settings name, and the emulated ones, with their users."""
     hdc = find_hdc(session)
-    targets = list_targets(session, hdc) if hdc is not None else []
-    found = [_describe(target.key, target.state.lower(), target.connection, session) for target in targets]
-    listed = {target.key for target in targets}
+    targets = _ask_servers(session, _all_servers(session, hdc)) if hdc is not None else {}
+    found = [_describe(target, session) for target, _ in targets.values()]
     for name, entry in session.settings.boards.items():
-        if entry.serial and entry.serial not in listed and not entry.serial.startswith(EMULATED):
-            found.append(_describe(entry.serial, "not connected", "", session, name))
-    for profile in list_profiles():
+        if entry.serial and entry.serial not in targets and not entry.serial.startswith(EMULATED):
+            found.append(_describe(Target(key=entry.serial, state="not connected", connection=""), session, name))
+    for serial, profile in _emulated_boards(session).items():
         found.append(
             {
-                "serial": f"{EMULATED}{profile}",
-                "name": profile,
+                "serial": serial,
+                "name": serial.removeprefix(EMULATED),
                 "state": "ready",
                 "connection": "",
                 "profile": profile,
@@ -103,11 +123,10 @@ def locate_board(session: Session, name: str = "") -> LeasePlace:
         board = choose_board(session)
         return LeasePlace.of(session, board.serial, emulated=board.emulated)
     entry = session.settings.boards.get(named)
-    serial = entry.serial or f"{EMULATED}{entry.profile or named}" if entry is not None else named
-    if serial in list_profiles():
-        serial = f"{EMULATED}{serial}"
+    emulated = _find_emulated(session, named)
+    serial = emulated[0] if emulated is not None else entry.serial if entry is not None else named
     check_key(serial)
-    return LeasePlace.of(session, serial, emulated=serial.startswith(EMULATED))
+    return LeasePlace.of(session, serial, emulated=emulated is not None)
 
 
 def find_hdc(session: Session) -> Hdc | None:
@@ -126,21 +145,26 @@ def find_hdc(session: Session) -> Hdc | None:
     return _real_hdc(str(found)) if found else None
 
 
-def stand_in(session: Session) -> Hdc:
-    """The hdc of the emulated boards."""
+def stand_in(session: Session, serial: str = "") -> Hdc:
+    """The hdc of the emulated boards; for the board `serial` with a server of its own, which blocks no other board."""
     search = os.pathsep.join([str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    home = os.environ.get("OHFORGE_EMULATOR_HOME") or str(session.settings.data / "boards")
-    return Hdc(
+    home = _emulated_home(session)
+    hdc = Hdc(
         argv=(sys.executable, "-m", "deploy.emulator.cli"),
         title="hdc stand-in of ohforge",
-        environment={"PYTHONPATH": search, "OHFORGE_EMULATOR_HOME": home},
+        environment={"PYTHONPATH": search, "OHFORGE_EMULATOR_HOME": str(home)},
         emulated=True,
     )
+    if not serial:
+        return hdc
+    folder = home / ".servers" / serial
+    folder.mkdir(parents=True, exist_ok=True)
+    return with_folder(hdc, folder)
 
 
-def list_targets(session: Session, hdc: Hdc) -> list[Target]:
+def list_targets(session: Session, hdc: Hdc, seconds: float = LIST_SECONDS) -> list[Target]:
     """The boards that an hdc server knows. Raises HdcServerError when there is no server to be had."""
-    result = hdc.call(session, ("list", "targets", "-v"), deadline=Deadline.after(LIST_SECONDS, "the list of boards"))
+    result = hdc.call(session, ("list", "targets", "-v"), deadline=Deadline.after(seconds, "the list of boards"))
     text = without_log_lines(f"{result.text}\n{result.error_text}").strip()
     fault = find_fault(text, "list")
     if fault is not None or "[Fail]" in text:
@@ -169,15 +193,11 @@ def read_targets(text: str) -> list[Target]:
 
 
 def _named_board(session: Session, name: str, why: str) -> Board:
+    if (emulated := _find_emulated(session, name)) is not None:
+        return _emulated_board(session, *emulated, why)
     entry = session.settings.boards.get(name)
     if entry is not None:
-        why = f"{why}; its serial stands under ohforge.boards"
-        if not entry.serial or entry.serial.startswith(EMULATED):
-            return _emulated_board(session, entry.serial.removeprefix(EMULATED) or entry.profile or name, why)
-        return _checked_board(session, entry.serial, entry, why)
-    profile = name.removeprefix(EMULATED)
-    if profile in list_profiles():
-        return _emulated_board(session, profile, why)
+        return _checked_board(session, entry.serial, entry, f"{why}; its serial stands under ohforge.boards")
     return _checked_board(session, name, _entry_of(session, name), why)
 
 
@@ -191,46 +211,155 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
             "so real boards cannot be reached.",
             remedy="Install the SDK's toolchains with `invoke sdk.fetch`, or set ohforge.hdc to the path of hdc.",
         )
-    hdc = _at_server(hdc, entry.hdc_server)
-    targets = list_targets(session, hdc)
-    states = {target.key: target.state for target in targets}
-    if TCP_KEY.fullmatch(key) and states.get(key) in (None, "Offline"):
-        _connect(session, hdc, key)
-    elif key not in states:
-        known = known_names(session, targets)
+    if TCP_KEY.fullmatch(key):
+        return _tcp_board(session, hdc, key, entry, why)
+    if entry.hdc_server:
+        servers = [_at_server(hdc, entry.hdc_server)]
+    else:
+        servers = [hdc, *(own for _, own in own_servers(session, hdc))]
+    targets = _ask_servers(session, servers)
+    if key not in targets:
+        known = known_names(session, list(targets))
         raise NoBoard(f"There is no board {key!r}; {nearest(key, known)}. hdc is {hdc.argv[0]}.")
-    elif states[key] == "Unauthorized":
-        raise _unauthorised(key)
-    elif states[key] == "Offline":
+    target, server = targets[key]
+    if target.state == "Unauthorized":
+        _wait_for_user(session, server, key)
+    elif target.state == "Offline":
         raise BoardOffline(f"Board {key} is known to hdc, but not connected now.")
-    return _real_board(session, hdc, key, entry, why)
+    return _real_board(session, server, key, entry, why)
 
 
-def known_names(session: Session, targets: Sequence[Target]) -> list[str]:
+def _tcp_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> Board:
+    """A board at an address: connected when it is not, through a server of its own unless one is named."""
+    server: Hdc | None
+    if entry.hdc_server or not session.settings.own_servers:
+        server = _at_server(hdc, entry.hdc_server)
+    else:
+        claim_usb_first(session, hdc)
+        server = own_hdc(session, hdc, key)
+    try:
+        server, fresh = connect_board(session, server, key)
+    except BoardOffline:
+        server, fresh = _with_connection(session, hdc, key), False
+        if server is None:
+            raise
+    board = _real_board(session, server, key, entry, why)
+    if fresh:
+        seconds = READY_SECONDS + session.settings.timeouts.authorise
+        board.make_ready(Deadline.after(seconds, f"a sign of life of board {key}"))
+    return board
+
+
+def _with_connection(session: Session, hdc: Hdc, key: str) -> Hdc | None:
+    """The hdc that everybody uses when its server has the board connected: some boards take one server at a time."""
+    with contextlib.suppress(BoardError, DeadlineExpired):
+        if any(target.key == key and target.state == "Connected" for target in list_targets(session, hdc)):
+            return hdc
+    return None
+
+
+def known_names(session: Session, keys: Sequence[str]) -> list[str]:
     """Every name that --board takes at the moment."""
-    return [*(target.key for target in targets), *session.settings.boards, *list_profiles()]
+    emulated = [serial.removeprefix(EMULATED) for serial in _emulated_boards(session)]
+    return list(dict.fromkeys([*keys, *session.settings.boards, *emulated]))
 
 
-def _connect(session: Session, hdc: Hdc, key: str) -> None:
-    """Connects a TCP board. Raises NoBoard for a wrong address, BoardOffline when nothing answers there."""
-    result = hdc.call(session, ("tconn", key), deadline=Deadline.after(LIST_SECONDS, f"a connection to {key}"))
-    text = without_log_lines(f"{result.text}\n{result.error_text}").strip()
-    fault = find_fault(text, "connect")
-    if fault is not None or "[Fail]" in text:
-        raise make_error(fault, text, subject=f"Board {key}", otherwise=BoardOffline)
+def _wait_for_user(session: Session, hdc: Hdc, key: str) -> None:
+    """Waits until the board's user has confirmed. Raises BoardUnauthorised when that takes too long."""
+    waiting = Deadline.after(session.settings.timeouts.authorise, f"the user of board {key}")
+    if not waiting.expired:
+        session.console.info(confirm_request(key, waiting.remaining))
+    while not waiting.expired:
+        time.sleep(min(CONFIRM_PAUSE, waiting.remaining))
+        if any(target.key == key and target.state == "Connected" for target in list_targets(session, hdc)):
+            return
+    raise BoardUnauthorised(
+        f"Board {key} has not accepted this computer's key (waited {waiting.seconds:g} s).",
+        remedy="Confirm the dialog on the board's screen, then run again; ohforge.timeouts.authorise waits longer for it.",
+    )
 
 
-def _unauthorised(key: str) -> BoardUnauthorised:
-    return BoardUnauthorised(f"Board {key} has not accepted this computer's key.")
+# servers -------------------------------------------------------------------------------------------
 
 
-def _emulated_board(session: Session, profile: str, why: str) -> Board:
+def _all_servers(session: Session, hdc: Hdc) -> list[Hdc]:
+    """The server that everybody uses, those of our own, and those that the settings name."""
+    named = dict.fromkeys(entry.hdc_server for entry in session.settings.boards.values() if entry.hdc_server)
+    return [hdc, *(own for _, own in own_servers(session, hdc)), *(_at_server(hdc, server) for server in named)]
+
+
+def _ask_servers(session: Session, servers: Sequence[Hdc]) -> dict[str, tuple[Target, Hdc]]:
+    """The boards of all servers by key, each with a server that has it, connected where one is.
+
+    Only the first server's failure is one; another that does not answer is said.
+    """
+    found: dict[str, tuple[Target, Hdc]] = {}
+    for at, server in enumerate(servers):
+        try:
+            targets = list_targets(session, server, LIST_SECONDS if at == 0 else OTHER_LIST_SECONDS)
+        except (BoardError, DeadlineExpired) as error:
+            if at == 0:
+                raise
+            where = " ".join(server.argv[1:]) or f"of {server.environment.get('TMPDIR', '')}"
+            session.console.warn(f"the hdc server {where} does not answer: {error.message}")
+            continue
+        for target in targets:
+            if target.key not in found or (target.state == "Connected" != found[target.key][0].state):
+                found[target.key] = (target, server)
+    return found
+
+
+# emulated boards -----------------------------------------------------------------------------------
+
+
+def _find_emulated(session: Session, name: str) -> tuple[str, str] | None:
+    """Serial and profile of the emulated board of that name; None when the name stands for no emulated board."""
+    entry = session.settings.boards.get(name)
+    if entry is not None:
+        if entry.serial and not entry.serial.startswith(EMULATED):
+            return None
+        serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
+        return serial, entry.profile or serial.removeprefix(EMULATED)
+    serial = f"{EMULATED}{name.removeprefix(EMULATED)}"
+    profile = _emulated_boards(session).get(serial)
+    return (serial, profile) if profile is not None else None
+
+
+def _emulated_boards(session: Session) -> dict[str, str]:
+    """All emulated boards and their profiles: one for each profile, those of the settings, and those that were made."""
+    from deploy.emulator.disk import list_emulated
+
+    found = {f"{EMULATED}{profile}": profile for profile in list_profiles()}
+    for name, entry in session.settings.boards.items():
+        if not entry.serial or entry.serial.startswith(EMULATED):
+            serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
+            found.setdefault(serial, entry.profile or serial.removeprefix(EMULATED))
+    made = [board for board in list_emulated(_emulated_home(session)) if not board.port]
+    return found | {board.serial: board.profile for board in made if board.serial not in found}
+
+
+def _emulated_home(session: Session) -> Path:
+    return Path(os.environ.get("OHFORGE_EMULATOR_HOME") or session.settings.data / "boards")
+
+
+def _emulated_board(session: Session, serial: str, profile: str, why: str) -> Board:
+    from deploy.emulator.disk import create_board
+
+    check_key(serial)
     loaded = load_profile(profile, emulated=True)
-    session.console.chosen("board", f"emulated {profile}", why)
-    return HdcBoard(session, stand_in(session), f"{EMULATED}{profile}", loaded)
+    name, home = serial.removeprefix(EMULATED), _emulated_home(session)
+    if name != profile:
+        made = create_board(serial, home=home, **({} if (home / serial).exists() else {"profile": profile}))
+        if name in list_profiles() or made.profile != profile:
+            raise ConfigurationError(
+                f"The emulated board {serial} is of the kind {made.profile}, but ohforge.boards says {profile}.",
+                remedy="Choose another name for it under ohforge.boards.",
+            )
+    session.console.chosen("board", f"emulated {name}" + (f", a {profile}" if name != profile else ""), why)
+    return HdcBoard(session, stand_in(session, serial), serial, loaded)
 
 
-def _real_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> Board:
+def _real_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> HdcBoard:
     profile = load_profile(entry.profile or UNKNOWN_BOARD)
     kind = "" if profile.name == UNKNOWN_BOARD else f", {profile.title}"
     session.console.chosen("board", f"{key}{kind}", f"{why}; hdc is {hdc.argv[0]}")
@@ -241,17 +370,17 @@ def _entry_of(session: Session, key: str) -> BoardEntry:
     return next((entry for entry in session.settings.boards.values() if entry.serial == key), BoardEntry())
 
 
-def _describe(key: str, state: str, connection: str, session: Session, name: str = "") -> dict[str, Any]:
-    entry = _entry_of(session, key)
-    names = [name] if name else [n for n, e in session.settings.boards.items() if e.serial == key]
+def _describe(target: Target, session: Session, name: str = "") -> dict[str, Any]:
+    entry = _entry_of(session, target.key)
+    names = [name] if name else [n for n, e in session.settings.boards.items() if e.serial == target.key]
     return {
-        "serial": key,
+        "serial": target.key,
         "name": names[0] if names else "",
-        "state": state,
-        "connection": connection,
+        "state": target.state.lower(),
+        "connection": target.connection,
         "profile": entry.profile or UNKNOWN_BOARD,
         "emulated": False,
-        "note": f"named {names[0]}" if names else connection,
+        "note": f"named {names[0]}" if names else target.connection,
     }
 
 
@@ -263,9 +392,7 @@ def _real_hdc(path: str) -> Hdc:
 
 
 def _at_server(hdc: Hdc, server: str) -> Hdc:
-    if not server:
-        return hdc
-    return Hdc(argv=(*hdc.argv, "-s", server), title=hdc.title, environment=hdc.environment)
+    return dataclasses.replace(hdc, argv=(*hdc.argv, "-s", server)) if server else hdc
 
 
 def _hdc_of_sdk(session: Session) -> Path | None:

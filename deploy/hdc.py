@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
-import json
 import re
 import tempfile
 import time
@@ -34,11 +32,10 @@ from core.errors import (
     TransferError,
     UsageError,
 )
-from core.files import write_json
 from core.process import OnOutput, Result
 from core.session import Session
-from deploy.board import Board, Profile, ShellResult
-from deploy.hdc_errors import Fault, find_fault, make_error, what_hdc_said, without_log_lines
+from deploy.board import Profile, ShellResult
+from deploy.hdc_errors import Fault, confirm_request, find_fault, make_error, what_hdc_said, without_log_lines
 from deploy.hdc_paths import check_key, check_local_file, check_remote_path, harmless_source, harmless_target
 from deploy.script import (
     ARGUMENT_LIMIT,
@@ -59,6 +56,10 @@ LINGER_SECONDS = 2.0
 """How long hdc may go on after the marker: something in the background still holds the output open."""
 RETRY_PAUSES = (0.5, 1.0, 2.0)
 """Seconds between attempts when hdc refused for a reason that passes."""
+PROBE_SECONDS = 5.0
+PROBE_PAUSES = (0.3, 0.3, 0.5, 1.0)
+"""Seconds between questions to a board that was connected just now: it may swallow the first command."""
+CONFIRM_PAUSE = 1.0
 FINISHED = re.compile(r"FileTransfer finish, Size:(\d+), File count = (\d+)")
 TCP_KEY = re.compile(r"[\w.-]+:\d{1,5}")
 
@@ -71,6 +72,8 @@ class Hdc:
     title: str
     environment: Mapping[str, str] = field(default_factory=dict)
     emulated: bool = False
+    renew: Callable[[Session], Hdc] | None = None
+    """Ends the server and returns an hdc with a new one; None when the server is not ours to end."""
 
     def call(
         self, session: Session, words: tuple[str, ...], *, deadline: Deadline, on_stdout: OnOutput | None = None
@@ -139,20 +142,34 @@ class HdcBoard:
     # attempts ------------------------------------------------------------------------------------
 
     def _attempt(self, deadline: Deadline, once: Callable[[], T]) -> T:
-        """Calls `once`, again after a pause when hdc did nothing for a reason that passes."""
-        for pause in (*RETRY_PAUSES, None):
+        """Calls `once`, again when hdc did nothing for a reason that passes or that can be mended."""
+        pauses, mended = [*RETRY_PAUSES], set[str]()
+        while True:
             try:
                 return once()
             except _Refused as refused:
                 fault = refused.fault
-                again = fault is not None and (fault.transient or (fault.reconnect and self._is_tcp))
-                if not again or pause is None or deadline.expired:
+                if fault is None or deadline.expired or not self._mend(refused, fault, pauses, mended, deadline):
                     raise self._error(refused) from None
-                self._session.console.detail(f"{self._serial}: {what_hdc_said(refused.text)}; trying again")
-                self._pause(min(pause, deadline.remaining))
-                if fault is not None and fault.reconnect and self._is_tcp:
-                    self._reconnect(deadline)
-        raise AssertionError("the last attempt returns or raises")
+
+    def _mend(self, refused: _Refused, fault: Fault, pauses: list[float], mended: set[str], deadline: Deadline) -> bool:
+        """Does what is to be done about a refusal; False when there is nothing, or no more."""
+        if fault.asks_user or (fault.new_server and self.hdc.renew is not None and self._is_tcp):
+            if fault.id in mended:
+                return False
+            mended.add(fault.id)
+            if fault.asks_user:
+                return self._wait_for_user(deadline)
+            self._free_server()
+            self._reconnect(deadline)
+            return True
+        if not pauses or not (fault.transient or (fault.reconnect and self._is_tcp)):
+            return False
+        self._session.console.detail(f"{self._serial}: {what_hdc_said(refused.text)}; trying again")
+        self._pause(min(pauses.pop(0), deadline.remaining))
+        if fault.reconnect and self._is_tcp:
+            self._reconnect(deadline)
+        return True
 
     @property
     def _is_tcp(self) -> bool:
@@ -163,6 +180,55 @@ class HdcBoard:
         waiting = deadline.within(10, f"hdc to connect {self._serial} again")
         said = self.hdc.call(self._session, ("tconn", self._serial), deadline=waiting)
         self._session.console.detail(f"tconn {self._serial}: {what_hdc_said(said.text)}")
+        if "Connect OK" in said.text:
+            with contextlib.suppress(_Refused, LostConnection):
+                self._probe(deadline)
+
+    def make_ready(self, deadline: Deadline) -> None:
+        """Waits until the board answers: after it was connected its user may have to confirm, and the first command
+        may be swallowed. Raises BoardUnauthorised, BoardOffline, LostConnection, DeadlineExpired."""
+        self._attempt(deadline, lambda: self._probe(deadline))
+
+    def _probe(self, deadline: Deadline) -> None:
+        for pause in PROBE_PAUSES:
+            answer = MarkerReader(token := new_token())
+            words = ("-t", self._serial, "shell", wrap_command("true", token))
+            waiting = deadline.within(PROBE_SECONDS, f"a sign of life of board {self._serial}")
+            with contextlib.suppress(DeadlineExpired):
+                self.hdc.call(self._session, words, deadline=waiting, on_stdout=answer.feed)
+            answer.finish()
+            if answer.stage is Stage.ENDED:
+                return
+            refused = _Refused(answer.preamble.decode("utf-8", "replace").strip(), "shell")
+            if refused.fault is not None:
+                raise refused
+            self._pause(min(pause, deadline.remaining))
+        raise LostConnection(f"Board {self._serial} gave no answer to {len(PROBE_PAUSES)} questions.")
+
+    def _wait_for_user(self, deadline: Deadline) -> bool:
+        """Waits until the board's user has confirmed; False when the time is over."""
+        waiting = deadline.within(self._session.settings.timeouts.authorise, f"the user of board {self._serial}")
+        self._session.console.info(confirm_request(self._serial, waiting.remaining))
+        while not waiting.expired:
+            self._pause(min(CONFIRM_PAUSE, waiting.remaining))
+            try:
+                self._probe(waiting)
+                return True
+            except LostConnection:
+                continue
+            except _Refused as still:
+                if still.fault is None or not still.fault.asks_user:
+                    raise self._error(still) from None
+        return False
+
+    def _free_server(self) -> str:
+        """Ends the board's own hdc server, which may be stuck on the board; a sentence says what that means."""
+        if self.hdc.renew is None:
+            return (
+                f"Other boards of this hdc server may hang too until {self._serial} is unplugged or `hdc kill` is run."
+            )
+        self.hdc = self.hdc.renew(self._session)
+        return "Its own hdc server was ended, so nothing else hangs on it."
 
     def _error(self, refused: _Refused) -> OhforgeError:
         otherwise = TransferError if refused.during in ("send", "receive") else BoardError
@@ -246,17 +312,28 @@ class HdcBoard:
         """Ends what a wrapped command still runs on the board; a sentence says whether that is certain."""
         name = f"process {reader.pid}" if reader.pid is not None else "the command"
         script = stop_unnumbered(token) if reader.pid is None else stop_command(reader.pid, token)
-        answer = MarkerReader(own := new_token())
-        words = ("-t", self._serial, "shell", wrap_command(script, own))
         why = "it ignores being killed"
         try:
-            waiting = Deadline.after(STOP_SECONDS, f"the end of {name}")
-            self.hdc.call(self._session, words, deadline=waiting, on_stdout=answer.feed)
-            answer.finish()
-            if answer.output.split()[-1:] == [b"dead"]:
-                return f"Nothing of it runs on board {self._serial} any more."
-            if answer.stage is Stage.NOT_STARTED:
-                why = f"hdc said: {what_hdc_said(answer.preamble.decode('utf-8', 'replace')) or 'nothing'}"
+            for _ in range(2):
+                answer = MarkerReader(own := new_token())
+                words = ("-t", self._serial, "shell", wrap_command(script, own))
+                waiting = Deadline.after(STOP_SECONDS, f"the end of {name}")
+                self.hdc.call(self._session, words, deadline=waiting, on_stdout=answer.feed)
+                answer.finish()
+                if answer.output.split()[-1:] == [b"dead"]:
+                    return f"Nothing of it runs on board {self._serial} any more."
+                if answer.stage is not Stage.NOT_STARTED:
+                    break
+                text = answer.preamble.decode("utf-8", "replace")
+                why = f"hdc said: {what_hdc_said(text) or 'nothing'}"
+                fault = find_fault(text, "shell")
+                if fault is None or not fault.reconnect or not self._is_tcp:
+                    break
+                self._reconnect(waiting)
+        except DeadlineExpired as late:
+            why = late.message
+            if self.hdc.renew is not None:
+                self._free_server()
         except OhforgeError as error:
             why = error.message
         except KeyboardInterrupt:
@@ -268,7 +345,12 @@ class HdcBoard:
     def _transfer(self, direction: str, source: str, target: str, size: int | None, deadline: Deadline) -> None:
         """One ``file send`` or ``file recv``; `size` in bytes when it is known beforehand."""
         verb = "send" if direction == "send" else "recv"
-        result = self.hdc.call(self._session, ("-t", self._serial, "file", verb, source, target), deadline=deadline)
+        words = ("-t", self._serial, "file", verb, source, target)
+        try:
+            result = self.hdc.call(self._session, words, deadline=deadline)
+        except DeadlineExpired as late:
+            # A server that writes to a board which does not read serves nobody else until it is ended.
+            raise DeadlineExpired(f"{late.message} {self._free_server()}", remedy=late.remedy) from None
         text = without_log_lines(f"{result.text}\n{result.error_text}").strip()
         finished = FINISHED.search(text)
         what = f"sending {source} to {target}" if direction == "send" else f"receiving {source}"
@@ -285,32 +367,6 @@ class HdcBoard:
                 f"Board {self._serial}, {what}: {finished[1]} bytes in {finished[2]} file(s) were reported, "
                 f"not {arrived} in one."
             )
-
-
-def describe_link(session: Session, board: Board) -> dict[str, str]:
-    """How a board is reached, for records: the program and its version."""
-    if not isinstance(board, HdcBoard):
-        return {"kind": "other", "program": type(board).__name__, "version": ""}
-    hdc = board.hdc
-    if hdc.emulated:
-        return {"kind": "stand-in", "program": hdc.title, "version": importlib.metadata.version("ohforge")}
-    return {"kind": "hdc", "program": hdc.argv[0], "version": read_version(session, hdc)}
-
-
-def read_version(session: Session, hdc: Hdc) -> str:
-    """What ``hdc -v`` says, remembered for as long as the program is the same file: one process less for every run."""
-    state = Path(hdc.argv[0]).stat()
-    key = f"{hdc.argv[0]} {state.st_size} {state.st_mtime_ns}"
-    notes = session.settings.cache / "hdc-versions.json"
-    try:
-        known = dict(json.loads(notes.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
-        known = {}
-    if key not in known:
-        said = hdc.call(session, ("-v",), deadline=Deadline.after(STOP_SECONDS, "the version of hdc"))
-        known[key] = said.text.strip().removeprefix("Ver: ")
-        write_json(notes, known)
-    return str(known[key])
 
 
 class _Refused(Exception):

@@ -28,6 +28,8 @@ class Fault:
     remedy: str | None = None
     transient: bool = False
     reconnect: bool = False
+    asks_user: bool = False
+    new_server: bool = False
 
 
 @functools.cache
@@ -63,6 +65,14 @@ def find_fault(text: str, during: str) -> Fault | None:
         if during in fault.during and fault.pattern.search(text):
             return fault
     return None
+
+
+def confirm_request(serial: str, seconds: float) -> str:
+    """What the user is asked to do while a board waits for an answer."""
+    return (
+        f"board {serial} asks on its screen whether this computer may connect: confirm it there, best for always; "
+        f"waiting up to {seconds:.0f} s"
+    )
 
 
 def without_log_lines(text: str) -> str:

@@ -22,7 +22,7 @@ from core.errors import DeadlineExpired, InternalError, Interrupted, LostConnect
 from core.files import write_json
 from core.session import PROJECT, Session
 from deploy.board import Board
-from deploy.hdc import describe_link
+from deploy.link import describe_link
 from deploy.store import StoredFile
 
 if TYPE_CHECKING:

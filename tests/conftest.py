@@ -12,7 +12,7 @@ import pytest
 from core.console import Console, Verbosity
 from core.process import RealRunner
 from core.session import Session
-from core.settings import Settings
+from core.settings import Settings, Timeouts
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in the background has SIGINT ignored, and all programs below would inherit that.
@@ -36,7 +36,12 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     # Tests that want the agent say so: it is compiled, which unit tests must not need.
-    return Settings(build_dir=str(tmp_path / "build"), runs_dir=str(tmp_path / "runs"), run_engine="shell")
+    return Settings(
+        build_dir=str(tmp_path / "build"),
+        runs_dir=str(tmp_path / "runs"),
+        run_engine="shell",
+        timeouts=Timeouts(authorise=0.0),
+    )
 
 
 @pytest.fixture

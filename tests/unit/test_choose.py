@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.errors import (
     BoardOffline,
     BoardUnauthorised,
+    ConfigurationError,
     HdcNotFound,
     HdcServerError,
     NoBoard,
@@ -21,11 +24,13 @@ from core.errors import (
 )
 from core.process import Result
 from core.session import Session
-from core.settings import BoardEntry
+from core.settings import BoardEntry, read_settings
 from core.testing import Answer, FakeRunner
 from deploy import choose
 from deploy.choose import Target, choose_board, find_hdc, list_boards, read_targets
-from deploy.hdc import HdcBoard
+from deploy.hdc import Hdc, HdcBoard
+from deploy.server import OwnServer, own_hdc, own_servers
+from tests.support.hdc_answers import answered, in_turn
 
 KEY = "7001005458323933328a01bce16d3800"
 OTHER = "192.168.1.9:8710"
@@ -189,10 +194,99 @@ def test_an_offline_board_is_told(with_hdc: MakeSession) -> None:
         choose_board(with_hdc([(LIST, offline)]), KEY)
 
 
-@pytest.mark.parametrize("listed", [NONE, f"{OTHER}\t\tTCP\tOffline\tunknown...\thdc\n".encode()])
-def test_a_tcp_board_is_connected_when_it_is_not(with_hdc: MakeSession, listed: bytes) -> None:
-    session = with_hdc([(LIST, listed), (["tconn", OTHER], b"Connect OK\r\n")])
+@pytest.mark.parametrize("said", [b"Connect OK\r\n", b"[Info]Target is connected, repeat operation\r\n"])
+def test_a_tcp_board_is_connected_through_a_server_of_its_own(
+    with_hdc: MakeSession, said: bytes, tmp_path: Path
+) -> None:
+    session = with_hdc([(LIST, NONE), (["tconn", OTHER], said), (["-t", OTHER, "shell"], answered())])
+    board = choose_board(session, OTHER)
+    assert isinstance(board, HdcBoard)
+    assert board.serial == OTHER
+    assert board.hdc.environment["TMPDIR"].startswith(str(tmp_path / "data" / "hdc-servers"))
+    assert board.hdc.environment["OHOS_HDC_SERVER_PORT"] not in ("", "8710")
+    assert Path(board.hdc.environment["TMPDIR"]).is_dir()
+    again = choose_board(session, OTHER)
+    assert isinstance(again, HdcBoard)
+    assert again.hdc.environment == board.hdc.environment
+
+
+def test_after_connecting_a_board_is_asked_until_it_answers(with_hdc: MakeSession) -> None:
+    swallowed_once = in_turn(b"", answered())
+    session = with_hdc([(LIST, NONE), (["tconn", OTHER], b"Connect OK\r\n"), (["-t", OTHER, "shell"], swallowed_once)])
     assert choose_board(session, OTHER).serial == OTHER
+
+
+def test_two_tcp_boards_have_two_servers(with_hdc: MakeSession) -> None:
+    connected = b"[Info]Target is connected, repeat operation\r\n"
+    session = with_hdc([(LIST, NONE), (["tconn"], connected)])
+    boards = [choose_board(session, key) for key in (OTHER, "192.168.1.10:8710")]
+    environments = [board.hdc.environment for board in boards if isinstance(board, HdcBoard)]
+    assert environments[0]["TMPDIR"] != environments[1]["TMPDIR"]
+    assert environments[0]["OHOS_HDC_SERVER_PORT"] != environments[1]["OHOS_HDC_SERVER_PORT"]
+
+
+def test_with_own_servers_off_the_usual_one_is_used(with_hdc: MakeSession) -> None:
+    connected = b"[Info]Target is connected, repeat operation\r\n"
+    board = choose_board(with_hdc([(["tconn", OTHER], connected)], own_servers=False), OTHER)
+    assert isinstance(board, HdcBoard)
+    assert board.hdc.renew is None
+    assert "TMPDIR" not in board.hdc.environment
+
+
+def test_a_server_whose_port_is_taken_gets_another_one(with_hdc: MakeSession) -> None:
+    ports = []
+
+    def connect(argv: tuple[str, ...]) -> Result | bytes:
+        ports.append(argv)
+        return SILENT if len(ports) == 1 else b"[Info]Target is connected, repeat operation\r\n"
+
+    session = with_hdc([(LIST, NONE), (["tconn", OTHER], connect), (["kill"], b"")])
+    board = choose_board(session, OTHER)
+    assert isinstance(board, HdcBoard)
+    assert session.runner.calls[-2][1:] == ("kill",)  # type: ignore[attr-defined]
+
+
+def test_a_server_that_never_comes_up_is_told_after_three_ports(with_hdc: MakeSession) -> None:
+    session = with_hdc([(LIST, NONE), (["tconn", OTHER], SILENT), (["kill"], b"")])
+    with pytest.raises(HdcServerError, match=OTHER):
+        choose_board(session, OTHER)
+    assert sum("tconn" in call for call in session.runner.calls) == 3  # type: ignore[attr-defined]
+
+
+def test_a_port_that_another_program_has_taken_is_not_used_again(session: Session) -> None:
+    server = OwnServer.of(session, OTHER)
+    port = server.choose_port()
+    assert server.choose_port() == port
+    with socket.create_server(("127.0.0.1", port)):
+        assert server.choose_port() != port
+
+
+def test_a_note_from_before_the_computers_restart_does_not_count(session: Session) -> None:
+    server = OwnServer.of(session, OTHER)
+    server.choose_port()
+    note = server.folder / "server.json"
+    for text in ("", "[]", "{}", note.read_text().replace('"boot": "', '"boot": "x'), '{"port": "x"}'):
+        note.write_text(text)
+        assert server.read_note() == {}
+    assert own_servers(session, Hdc(argv=("hdc",), title="hdc")) == []
+
+
+def test_the_server_of_another_program_is_never_ended(with_hdc: MakeSession) -> None:
+    session = with_hdc([])
+    board = own_hdc(session, Hdc(argv=("hdc",), title="hdc"), OTHER)
+    # The number that a dead server left has gone to this test's own process since.
+    Path(board.environment["TMPDIR"], ".HDCServer.pid").write_text(f"{os.getpid()}\n")
+    assert board.renew is not None
+    fresh = board.renew(session)
+    assert session.runner.calls == []  # type: ignore[attr-defined]
+    assert fresh.environment["OHOS_HDC_SERVER_PORT"] != board.environment["OHOS_HDC_SERVER_PORT"]
+
+
+def test_a_board_that_the_usual_server_holds_is_used_through_that(with_hdc: MakeSession) -> None:
+    session = with_hdc([(LIST, TWO), (["tconn", OTHER], b"[Fail]Connect failed\r\n")])
+    board = choose_board(session, OTHER)
+    assert isinstance(board, HdcBoard)
+    assert board.hdc.renew is None
 
 
 def test_a_tcp_board_that_does_not_answer_is_offline(with_hdc: MakeSession) -> None:
@@ -267,3 +361,65 @@ def test_the_list_needs_no_hdc(session: Session) -> None:
 
 def test_no_test_of_this_file_reaches_a_real_hdc() -> None:
     assert "empty" in os.environ["PATH"]
+
+
+# boards as data ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("boards", "key", "text"),
+    [
+        ({"bench": {"profile": "dayu20"}}, "bench.profile", "did you mean 'dayu200'"),
+        ({"a": {"serial": KEY}, "bench": {"serial": KEY}}, "bench.serial", r"ohforge\.boards\.a too"),
+        ({"bench": {"serial": "300.1.1.1:8710"}}, "bench.serial", "IP:PORT"),
+        ({"bench": {"serial": "192.168.1.9:0"}}, "bench.serial", "IP:PORT"),
+        ({"bench": {"serial": "192.168.1.9:"}}, "bench.serial", "IP:PORT"),
+        ({"bench": {"serial": KEY, "hdc_server": "lab"}}, "bench.hdc_server", "IP:PORT"),
+        ({"bench": {"serial": KEY, "hdc_server": "10.0.0.1:99999"}}, "bench.hdc_server", "IP:PORT"),
+    ],
+)
+def test_an_entry_that_cannot_be_right_is_told_with_file_and_key(boards: dict[str, Any], key: str, text: str) -> None:
+    files = {"/home/me/.invoke.yaml": {"ohforge": {"boards": boards}}}
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        read_settings({"boards": boards}, lambda: files)
+    assert caught.value.message.startswith(f"/home/me/.invoke.yaml: ohforge.boards.{key}")
+
+
+def test_entries_that_can_be_right_are_taken() -> None:
+    boards = {"lab": {"serial": OTHER, "hdc_server": "8711"}, "x": {"profile": "dayu200"}, "y": {"profile": "dayu200"}}
+    assert read_settings({"boards": boards}).boards["lab"].hdc_server == "8711"
+
+
+def test_an_entry_without_a_serial_is_an_emulated_board_of_its_own(session: Session, tmp_path: Path) -> None:
+    boards = {"second": BoardEntry(profile="dayu200"), "third": BoardEntry(serial="emulated-x", profile="generic")}
+    session = dataclasses.replace(session, settings=dataclasses.replace(session.settings, boards=boards))
+    second = choose_board(session, "second")
+    assert (second.serial, second.profile.name, second.emulated) == ("emulated-second", "dayu200", True)
+    assert choose_board(session, "third").serial == "emulated-x"
+    listed = {board["serial"]: board["profile"] for board in list_boards(session)}
+    assert (listed["emulated-second"], listed["emulated-x"]) == ("dayu200", "generic")
+    # It exists from now on, whatever the settings say.
+    later = dataclasses.replace(session, settings=dataclasses.replace(session.settings, boards={}))
+    assert choose_board(later, "emulated-second").profile.name == "dayu200"
+    changed = {"second": BoardEntry(profile="generic")}
+    with pytest.raises(ConfigurationError, match="dayu200"):
+        choose_board(
+            dataclasses.replace(session, settings=dataclasses.replace(session.settings, boards=changed)), "second"
+        )
+
+
+def test_each_server_that_the_settings_name_is_listed(with_hdc: MakeSession) -> None:
+    entry = BoardEntry(serial=KEY, hdc_server="10.0.0.2:8711")
+    there = (["-s", "10.0.0.2:8711", *LIST], ONE)
+    listed = {board["serial"]: board for board in list_boards(with_hdc([(LIST, NONE), there], boards={"lab": entry}))}
+    assert (listed[KEY]["state"], listed[KEY]["name"]) == ("connected", "lab")
+
+
+def test_a_named_server_that_does_not_answer_is_told_and_the_rest_is_listed(
+    with_hdc: MakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = BoardEntry(serial=OTHER, hdc_server="10.0.0.2:8711")
+    silent = (["-s", "10.0.0.2:8711", *LIST], SILENT)
+    listed = {board["serial"]: board for board in list_boards(with_hdc([(LIST, ONE), silent], boards={"lab": entry}))}
+    assert (listed[KEY]["state"], listed[OTHER]["state"]) == ("connected", "not connected")
+    assert "10.0.0.2:8711 does not answer" in capsys.readouterr().err

@@ -35,7 +35,7 @@ def info(session: Session, board: str = "") -> Answer:
     """Ask a board what it is: arches, memory, kernel, loaders, free space."""
     from commands.show import show_board
     from deploy.choose import choose_board
-    from deploy.inspect import describe_board
+    from deploy.fit import describe_board
 
     facts = describe_board(session, choose_board(session, board))
     show_board(session.console, facts)

@@ -118,6 +118,8 @@ def show_board(console: Console, facts: Mapping[str, Any]) -> None:
     console.table(["FACT", "VALUE"], rows)
     for difference in facts["differs"]:
         console.warn(f"the profile {facts['profile']} does not fit: {difference}")
+    if facts["fits"] and facts["profile"] not in facts["fits"]:
+        console.info(f"profiles that fit: {', '.join(facts['fits'])}; name one under ohforge.boards")
 
 
 def _fact(name: str, value: Any) -> str:

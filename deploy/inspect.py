@@ -12,11 +12,9 @@ from typing import Any
 
 from core.deadline import Deadline
 from core.errors import BoardError, LostConnection, PermissionOnBoard
-from core.files import human_bytes
 from core.session import Session
 from deploy.board import Board
 from deploy.clock import FORMAT, BoardClock, read_clock
-from deploy.lease import LeasePlace, find_holder
 from deploy.render import render_script
 from deploy.script import quote
 from toolchains.arch import ARCHES
@@ -266,34 +264,3 @@ def require_usable(board: Board, survey: Survey) -> None:
             f"Board {board.serial} has no working sha256sum or md5sum, so nothing that is sent to it could be verified.",
             remedy="Use an image whose toybox has one of them.",
         )
-
-
-def describe_board(session: Session, board: Board) -> dict[str, Any]:
-    """What a board is, for ``board.info``; ``differs`` lists where the profile says otherwise."""
-    survey = survey_board(session, board)
-    profile = board.profile
-    holder = find_holder(LeasePlace.of(session, board.serial, emulated=board.emulated))
-    return {
-        "serial": board.serial,
-        "profile": profile.name,
-        "title": profile.title,
-        "emulated": board.emulated,
-        "lease": holder.as_json() if holder is not None else None,
-        **survey.as_json(),
-        "differs": _differences(board, survey),
-    }
-
-
-def _differences(board: Board, survey: Survey) -> list[str]:
-    profile = board.profile
-    found = []
-    if set(profile.arches) - set(survey.arches):
-        found.append(
-            f"runs {', '.join(survey.arches) or 'nothing known'}; the profile says {', '.join(profile.arches)}"
-        )
-    if survey.cores and survey.cores != profile.cores:
-        found.append(f"{survey.cores} cores; the profile says {profile.cores}")
-    # The kernel keeps some of the memory for itself, and boards of one kind are sold with several sizes.
-    if not 0.8 <= survey.memory_bytes / max(1, profile.memory_bytes) <= 1.05:
-        found.append(f"{human_bytes(survey.memory_bytes)} memory; the profile says {human_bytes(profile.memory_bytes)}")
-    return found

@@ -59,6 +59,18 @@ def runtime_libraries(name: str, api_level: int, *, folder: Path = FOLDER) -> tu
     return tuple(max(fitting, key=lambda entry: int(entry["from_api"]))["names"]) if fitting else ()
 
 
+def runtime_names(name: str, *, folder: Path = FOLDER) -> tuple[str, ...]:
+    """Libraries for inference that such a board may bring along, of all API levels. Raises as `load_profile`."""
+    entries = _read(name, folder)["runtime_libraries"]
+    return tuple(dict.fromkeys(library for entry in entries for library in entry["names"]))
+
+
+def read_system(name: str, *, folder: Path = FOLDER) -> tuple[str, int]:
+    """Name of the system of such a board, and the least API level for which the profile holds. Raises as `load_profile`."""
+    system = _read(name, folder)["system"]
+    return system["name"], system["least_api"]
+
+
 def _profile(name: str, value: dict[str, Any], emulated: bool) -> Profile:
     return Profile(
         name=name,

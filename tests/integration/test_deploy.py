@@ -39,7 +39,8 @@ from deploy.board import Board
 from deploy.choose import choose_board
 from deploy.emulator.disk import create_board, list_emulated, stop_board
 from deploy.emulator.faults import FaultFile
-from deploy.inspect import describe_board, survey_board
+from deploy.fit import describe_board
+from deploy.inspect import survey_board
 from deploy.launch import LaunchRequest, run_model, run_program, run_shell
 from deploy.pull import pull_files
 from deploy.record import validate_record

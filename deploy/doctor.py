@@ -17,7 +17,8 @@ from core.errors import OhforgeError
 from core.files import human_bytes
 from core.session import Session
 from deploy.choose import DEFAULT_PROFILE, EMULATED, UNKNOWN_BOARD, Target, find_hdc, list_targets, stand_in
-from deploy.hdc import Hdc, HdcBoard, read_version
+from deploy.hdc import Hdc, HdcBoard
+from deploy.link import read_version
 from deploy.profiles import load_profile
 from toolchains.catalogue import read_catalogue
 

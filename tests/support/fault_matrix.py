@@ -26,8 +26,8 @@ from deploy.choose import list_targets, stand_in
 from deploy.clean import clean_board
 from deploy.emulator.disk import create_board, start_board, stop_board
 from deploy.emulator.faults import FAULTS, FaultFile
+from deploy.fit import describe_board
 from deploy.hdc import Hdc, HdcBoard
-from deploy.inspect import describe_board
 from deploy.launch import run_shell
 from deploy.profiles import load_profile
 from deploy.pull import pull_files

@@ -381,7 +381,8 @@ from deploy.launch import LaunchRequest, run_program
 from deploy import choose
 choose._hdc_of_sdk = lambda session: None
 try:
-    run_program(Session(settings=Settings(runs_dir=sys.argv[1])), LaunchRequest(program=sys.argv[2], board="dayu200"))
+    settings = Settings(runs_dir=sys.argv[1], run_engine="shell")
+    run_program(Session(settings=settings), LaunchRequest(program=sys.argv[2], board="dayu200"))
 except OhforgeError as error:
     print(error.code, error.message)
     sys.exit(error.exit_status)

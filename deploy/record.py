@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import re
-import secrets
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from core.errors import DeadlineExpired, InternalError, Interrupted, LostConnection, OhforgeError
-from core.files import write_json
+from core.record_folder import RecordFolder, make_record_folder, now
 from core.session import PROJECT, Session
 from deploy.board import Board
 from deploy.link import describe_link
@@ -30,22 +27,15 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 SCHEMA_FILE = PROJECT / "docs" / "record.schema.json"
-FILE = "record.json"
 LOG = "output.log"
 STDOUT_LOG = "stdout.log"
 STDERR_LOG = "stderr.log"
 SAMPLES = "samples.jsonl"
-OUTPUTS = "outputs"
 STATES = ("running", "done", "failed", "interrupted", "lost", "timeout")
 
 
-class RunRecord:
-    """The record of one run. `content` is what ``record.json`` says."""
-
-    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
-        self.folder = folder
-        self.content = content
-        self.save()
+class RunRecord(RecordFolder):
+    """The record of one run."""
 
     @property
     def log(self) -> Path:
@@ -58,41 +48,16 @@ class RunRecord:
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / name).rename(self.folder / f"{stem}-{attempt}.{ending}")
 
-    @property
-    def outputs(self) -> Path:
-        return self.folder / OUTPUTS
-
-    def save(self, **changes: Any) -> None:
-        """Takes over `changes` and writes the file."""
-        self.content.update(changes)
-        write_json(self.folder / FILE, self.content)
-
-    def end(self, state: str, error: OhforgeError | None = None, **changes: Any) -> None:
-        """Writes the last state; `error` when the run did not come to its end."""
-        ended = now()
-        times = {**self.content["times"], "ended": ended}
-        self.save(state=state, times=times, error=error.as_json() if error is not None else None, **changes)
-        if error is not None:
-            error.details.setdefault("record", str(self.folder))
-
 
 def start_record(session: Session, *, program: str, board: str, content: Mapping[str, Any]) -> RunRecord:
     """Makes the folder ``<runs>/<UTC time>-<program>-<board>-<id>`` and writes the first ``record.json``."""
     started = now()
-    stamp = re.sub(r"[-:]|\.\d+", "", started)
-    while True:
-        identity = f"{stamp}-{_plain(program)}-{_plain(board)}-{secrets.token_hex(2)}"
-        folder = session.settings.runs / identity
-        try:
-            folder.mkdir(parents=True)
-            break
-        except FileExistsError:
-            continue
+    folder = make_record_folder(session.settings.runs, started, program, board)
     return RunRecord(
         folder,
         {
             "schema": SCHEMA,
-            "id": identity,
+            "id": folder.name,
             "state": "running",
             "ohforge": importlib.metadata.version("ohforge"),
             "times": {"clock": "host", "started": started, "ended": None},
@@ -162,15 +127,6 @@ def first_content(session: Session, board: Board, request: RunRequest, stored: S
             for file, known in zip(request.files, stored, strict=True)
         ],
     }
-
-
-def now() -> str:
-    """The time in UTC, as ISO 8601 with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^\w.]+", "-", text, flags=re.ASCII).strip("-.")[:40] or "run"
 
 
 def validate_record(content: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from core.deadline import Deadline
 from core.errors import DeadlineExpired, OhforgeError, RemoteFileMissing
 from core.files import human_bytes
+from core.record_folder import OUTPUTS
 from core.session import Session
 from deploy.aftermath import Aftermath, judge, keep_log, look_back
 from deploy.board import Board
@@ -30,7 +31,6 @@ from deploy.lease import hold_board
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
 from deploy.pull import as_pattern, fetch_files
 from deploy.record import (
-    OUTPUTS,
     SAMPLES,
     RunRecord,
     first_content,

@@ -21,6 +21,7 @@ from core.errors import (
 )
 from core.files import sha256_text
 from core.locks import hold
+from core.record_folder import OUTPUTS
 from core.session import Session
 from native.openharmony.failures import STEP, Diagnosis, diagnose, plain_text, read_tail, succeeded
 from native.openharmony.outputs import CollectedFile, collect_outputs, find_error_log
@@ -31,7 +32,7 @@ from native.openharmony.prerequisites import (
     require_prerequisites,
     safe_jobs,
 )
-from native.openharmony.record import OUTPUTS, SourceBuildRecord, start_source_record
+from native.openharmony.record import SourceBuildRecord, start_source_record
 from native.openharmony.tree import Component, SourceTree, TreeProduct, find_component, find_product, find_tree
 from toolchains.arch import ARM32, Arch, find_arch
 

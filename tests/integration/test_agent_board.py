@@ -30,22 +30,12 @@ from deploy.agent import (
 from deploy.agent_frames import Sample
 from deploy.board import Board
 from deploy.choose import choose_board
-from deploy.emulator.disk import list_emulated, stop_board
 from deploy.emulator.faults import FaultFile
 from deploy.inspect import Question, survey_board
 from tests.support.agents import build_agent
 
 TMP = "/data/local/tmp"
 BOARDS = {"dayu200": "arm32", "dayu200-arm64": "arm64"}
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of emulated boards, which are ended afterwards."""
-    folder = tmp_path_factory.mktemp("boards")
-    yield folder
-    for board in list_emulated(folder):
-        stop_board(board)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from core.session import PROJECT, Session
 from core.testing import RecordingRunner
 from deploy import faultlog
 from deploy.choose import choose_board
-from deploy.emulator.disk import list_emulated, stop_board
 from deploy.emulator.faults import FaultFile
 from deploy.hilog import LogFilter, last_run, read_filter, show_log
 from deploy.launch import LaunchRequest, run_program, run_shell
@@ -30,14 +29,6 @@ from tests.support.tiny_elf import write_arm32, write_arm64
 SERIAL = "emulated-dayu200"
 LOG = "/data/log/hilog/hilog.log"
 LINE = "$(date '+%m-%d %H:%M:%S.%N') $$ $$ {level} C02102/{tag}: {text}"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("boards")
-    yield folder
-    for board in list_emulated(folder):
-        stop_board(board)
 
 
 @pytest.fixture(autouse=True)

@@ -52,15 +52,6 @@ SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of emulated boards, which are ended afterwards."""
-    folder = tmp_path_factory.mktemp("boards")
-    yield folder
-    for board in list_emulated(folder):
-        stop_board(board)
-
-
 @pytest.fixture(autouse=True)
 def own_boards(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))

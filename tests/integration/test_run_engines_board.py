@@ -23,7 +23,7 @@ from deploy import agent as agent_module
 from deploy import choose, hdc, run
 from deploy.board import Board
 from deploy.choose import choose_board
-from deploy.emulator.disk import create_board, list_emulated, stop_board
+from deploy.emulator.disk import create_board
 from deploy.emulator.faults import FaultFile
 from deploy.launch import LaunchRequest, run_program
 from deploy.record import validate_record
@@ -40,14 +40,6 @@ echo begun
 sleep 87656; sleep 87657
 """
 """A program that ignores SIGTERM, as does what it started in another session."""
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("boards")
-    yield folder
-    for board in list_emulated(folder):
-        stop_board(board)
 
 
 @pytest.fixture(autouse=True)

@@ -95,15 +95,20 @@ def agents_to_ask_for(session: Session, board: Board) -> list[str]:
     return [_path(board, arch, sha256) for arch, (_, sha256) in _built(session).items()]
 
 
+def running_agent(survey: Survey) -> AgentHandle | None:
+    """The agent that answered in `survey`, which shows that it runs there; none is built or sent."""
+    answers = (_read_answer(path, text) for path, text in survey.agents.items())
+    return next((handle for handle in answers if handle is not None), None)
+
+
 def find_agent(session: Session, board: Board, survey: Survey) -> AgentHandle | NoAgent:
     """The agent on `board`: the one that answered in `survey`, else it is built and put there when that is possible.
 
     Raises LostConnection and whatever else means that the board is gone; a run without an agent is right as well.
     """
-    answers = {path: _read_answer(path, text) for path, text in survey.agents.items()}
-    for handle in answers.values():
-        if handle is not None and handle.arch in survey.arches:
-            return handle
+    running = running_agent(survey)
+    if running is not None:
+        return running
     reasons = []
     for arch in survey.arches:
         try:

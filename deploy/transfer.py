@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from core.console import Progress
@@ -27,6 +27,7 @@ from core.errors import (
 from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.session import Session
+from deploy.agent import agents_to_ask_for, running_agent
 from deploy.board import Board
 from deploy.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.hdc_paths import check_local_file, check_remote_path
@@ -116,10 +117,18 @@ def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: 
             f"There are no files in {', '.join(map(str, locals_))}.", remedy="Name a folder with files in it."
         )
     stored = describe_files(files)
-    survey = survey_board(session, board, Question(stored=sorted({file.sha256 for file in stored}), facts=False))
-    summary = ensure_stored(session, board, stored, survey)
+    summary = ensure_stored(session, board, stored, _survey_for_push(session, board, stored))
     link_files(session, board, list(zip(stored, files, strict=True)), base, folders)
     return summary
+
+
+def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile]) -> Survey:
+    """What the board has of `stored`; an agent that is there already will hash for it."""
+    agents = agents_to_ask_for(session, board) if session.settings.run_engine != "shell" else []
+    names = sorted({file.sha256 for file in stored})
+    survey = survey_board(session, board, Question(stored=names, agents=agents, facts=False))
+    agent = running_agent(survey)
+    return replace(survey, agent=agent.path) if agent is not None else survey
 
 
 def _is_folder(board: Board, remote: str) -> bool:

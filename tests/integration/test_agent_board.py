@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,7 @@ from deploy.board import Board
 from deploy.choose import choose_board
 from deploy.emulator.faults import FaultFile
 from deploy.inspect import Question, survey_board
+from deploy.transfer import push_files
 from tests.support.agents import build_agent
 
 TMP = "/data/local/tmp"
@@ -96,6 +98,21 @@ def test_the_agent_is_put_on_a_board_once_and_found_again_by_one_command(
     commands.clear()
     assert ask(session, board) == handle
     assert len(commands) == 1
+
+
+def test_an_agent_that_is_there_verifies_what_is_pushed(
+    session: Session, board: Board, handle: AgentHandle, tmp_path: Path
+) -> None:
+    def push(run_engine: str) -> str:
+        settings = dataclasses.replace(session.settings, run_engine=run_engine)
+        (tmp_path / "file").write_bytes(os.urandom(100_000))
+        summary = push_files(dataclasses.replace(session, settings=settings), board, [tmp_path / "file"], f"{TMP}/new")
+        return summary.hash_tool
+
+    assert push("auto") == "agent"
+    arrived = board.shell(f"sha256sum {TMP}/new", deadline=soon()).text.split()[0]
+    assert arrived == hashlib.sha256((tmp_path / "file").read_bytes()).hexdigest()
+    assert push("shell") == "sha256sum"
 
 
 def test_a_program_on_the_board_is_run_with_its_streams_apart(board: Board, handle: AgentHandle) -> None:

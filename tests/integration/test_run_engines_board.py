@@ -23,7 +23,7 @@ from deploy import agent as agent_module
 from deploy import choose, hdc, run
 from deploy.board import Board
 from deploy.choose import choose_board
-from deploy.emulator.disk import create_board
+from deploy.emulator.disk import create_board, list_emulated, stop_board
 from deploy.emulator.faults import FaultFile
 from deploy.launch import LaunchRequest, run_program
 from deploy.record import validate_record
@@ -56,6 +56,9 @@ def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05, 0.05))
     monkeypatch.setattr(hdc, "STOP_SECONDS", 8.0)
     yield
+    # What one test has left running must not fail those after it.
+    for board in list_emulated(home):
+        stop_board(board)
     for folder in home.glob("emulated-*"):
         FaultFile(folder=folder).clear()
 

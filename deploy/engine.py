@@ -33,6 +33,8 @@ MARK = "OHFORGE_RUN"
 """Variable in the environment of all that a run starts, by which it is found again."""
 LATER_SECONDS = 10.0
 """How much later than on the board the time is over here: the agent ends everything first, and says so."""
+LOOK_SECONDS = 5
+"""How often the watch of a run by the shell looks whether the run's script is still there."""
 GRACE_SECONDS = 2.0
 
 
@@ -148,6 +150,7 @@ class ShellEngine:
             cpu_list=conditions.cpu_list,
             nice=conditions.nice,
             seconds=round(start.seconds + LATER_SECONDS),
+            look_seconds=LOOK_SECONDS,
         )
         result = board.shell(script, deadline=Deadline.after(start.seconds, start.title), on_output=output.take)
         _check_prepared(board, result, token)

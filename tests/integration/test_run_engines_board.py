@@ -193,6 +193,16 @@ def test_when_this_process_is_ended_nothing_goes_on_running_on_the_board(
         until_nothing_sleeps(board, 40)
 
 
+def test_a_script_that_is_killed_on_the_board_leaves_nothing_running(
+    session: Session, board: Board, script: Callable[[str], str]
+) -> None:
+    program = script(TREE.replace("echo begun\n", "kill -KILL $PPID\n"))
+    outcome = run_program(session, LaunchRequest(program=program, board="dayu200", timeout=500.0, run_engine="shell"))
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    until_nothing_sleeps(board, 30)
+    assert board.shell("pgrep -fl 'watch [0-9]'", deadline=soon()).text == ""
+
+
 @pytest.mark.parametrize("at", [0, 200, 700])
 def test_a_link_that_is_cut_is_no_success_and_leaves_nothing_running(
     session: Session,

@@ -14,13 +14,13 @@ from core.files import human_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from core.check import Check
     from core.console import Console
     from core.session import Session
     from deploy.run import RunOutcome
     from native.artifact import Artifact
     from native.build import BuildOutcome
     from native.openharmony.build import SourceBuildOutcome
-    from native.openharmony.prerequisites import Prerequisite
     from native.openharmony.tree import SourceTree, TreeProduct
     from native.recipe import Recipe
     from toolchains.install import FetchedSdk
@@ -272,7 +272,7 @@ def push_libraries(session: Session, folder: Path, target: str, board: str) -> d
 
 
 def show_prerequisites(
-    console: Console, tree: SourceTree, products: Iterable[TreeProduct], checks: Iterable[Prerequisite]
+    console: Console, tree: SourceTree, products: Iterable[TreeProduct], checks: Iterable[Check]
 ) -> None:
     """What was looked at before a build in a source tree, and what to do about it."""
     marks = {"ok": "ok", "missing": "MISSING", "doubtful": "doubtful"}

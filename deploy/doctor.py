@@ -8,10 +8,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from core.check import Check
 from core.deadline import Deadline
 from core.errors import OhforgeError
 from core.files import human_bytes
@@ -30,19 +29,6 @@ USB_DEVICES = Path("/sys/bus/usb/devices")
 USB_NODES = Path("/dev/bus/usb")
 UDEV_RULES = (Path("/etc/udev/rules.d"), Path("/run/udev/rules.d"), Path("/usr/lib/udev/rules.d"))
 RULE_FILE = "/etc/udev/rules.d/70-hdc.rules"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One thing that was looked at. `state`: ``ok``, ``missing`` (something does not work) or ``optional`` (not there)."""
-
-    name: str
-    state: str
-    found: str
-    remedy: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def examine_host(session: Session) -> list[Check]:

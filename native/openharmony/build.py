@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.check import Check
 from core.deadline import Deadline
 from core.errors import (
     DeadlineExpired,
@@ -27,7 +28,6 @@ from native.openharmony.failures import STEP, Diagnosis, diagnose, plain_text, r
 from native.openharmony.outputs import CollectedFile, collect_outputs, find_error_log
 from native.openharmony.prerequisites import (
     Machine,
-    Prerequisite,
     check_prerequisites,
     require_prerequisites,
     safe_jobs,
@@ -160,7 +160,7 @@ def _choose_arch(session: Session, product: TreeProduct, cpu: str) -> Arch:
     return arch
 
 
-def _announce(session: Session, tree: SourceTree, component: Component, checks: Sequence[Prerequisite]) -> None:
+def _announce(session: Session, tree: SourceTree, component: Component, checks: Sequence[Check]) -> None:
     session.console.chosen("tree", str(tree.root), tree.title)
     if component.target != component.name:
         session.console.chosen("build target", component.target, f"what this release calls {component.name}")
@@ -271,7 +271,7 @@ def _first_content(
     arch: Arch,
     command: list[str],
     seconds: float,
-    checks: Sequence[Prerequisite],
+    checks: Sequence[Check],
 ) -> dict[str, Any]:
     return {
         "tree": {"root": str(tree.root), "release": tree.release, "api_level": tree.api_level},

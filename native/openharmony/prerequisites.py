@@ -6,11 +6,12 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from core.check import Check
 from core.errors import InvalidData, TreeNotReady
 from core.files import human_bytes
 from native.openharmony.tree import DATA, Component, SourceTree
@@ -22,19 +23,6 @@ SIDE_EFFECTS_FROM = 12
 """From this API level on build.sh changes settings of npm and ohpm in the user's home folder."""
 BYTES_PER_JOB = 2_000_000_000
 """Memory that one compile job may take: clang with OpenHarmony's larger C++ files."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prerequisite:
-    """One thing that was looked at. `state`: ``ok``, ``missing`` (the build cannot succeed) or ``doubtful``."""
-
-    name: str
-    state: str
-    found: str
-    remedy: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +54,7 @@ class Machine:
 
 def check_prerequisites(
     tree: SourceTree, component: Component | None = None, machine: Machine | None = None
-) -> list[Prerequisite]:
+) -> list[Check]:
     """Everything that is known to break a build, on the machine first, then in the tree."""
     machine = machine or Machine.examine(tree.root)
     table = load_table()
@@ -82,7 +70,7 @@ def check_prerequisites(
     ]
 
 
-def require_prerequisites(checks: list[Prerequisite]) -> None:
+def require_prerequisites(checks: list[Check]) -> None:
     """Raises TreeNotReady when something is missing, with all that is and what to type."""
     missing = [check for check in checks if check.state == "missing"]
     if missing:
@@ -114,13 +102,13 @@ def load_table() -> Mapping[str, Any]:
     return dict(table)
 
 
-def _check_host(machine: Machine, table: Mapping[str, Any]) -> Prerequisite:
+def _check_host(machine: Machine, table: Mapping[str, Any]) -> Check:
     what = f"{machine.system or machine.kernel} on {machine.processor}"
     remedy = f"Use {' or '.join(table['systems'])} on x86_64, or OpenHarmony's docker image."
     if machine.kernel != "Linux":
-        return Prerequisite(name="system", state="missing", found=what, remedy=remedy)
+        return Check(name="system", state="missing", found=what, remedy=remedy)
     usual = machine.processor == "x86_64" and any(machine.system.startswith(name) for name in table["systems"])
-    return Prerequisite(
+    return Check(
         name="system",
         state="ok" if usual else "doubtful",
         found=what,
@@ -128,10 +116,10 @@ def _check_host(machine: Machine, table: Mapping[str, Any]) -> Prerequisite:
     )
 
 
-def _check_shell(machine: Machine) -> Prerequisite:
+def _check_shell(machine: Machine) -> Check:
     if machine.shell == "bash":
-        return Prerequisite(name="/bin/sh", state="ok", found="bash")
-    return Prerequisite(
+        return Check(name="/bin/sh", state="ok", found="bash")
+    return Check(
         name="/bin/sh",
         state="doubtful",
         found=f"{machine.shell}, while some scripts of the build need bash",
@@ -139,9 +127,9 @@ def _check_shell(machine: Machine) -> Prerequisite:
     )
 
 
-def _check_memory(machine: Machine, table: Mapping[str, Any]) -> Prerequisite:
+def _check_memory(machine: Machine, table: Mapping[str, Any]) -> Check:
     enough = machine.memory >= table["memory"] * 0.9  # A machine sold with 16 GB shows a little less.
-    return Prerequisite(
+    return Check(
         name="memory",
         state="ok" if enough else "doubtful",
         found=human_bytes(machine.memory),
@@ -151,11 +139,11 @@ def _check_memory(machine: Machine, table: Mapping[str, Any]) -> Prerequisite:
     )
 
 
-def _check_disk(machine: Machine, table: Mapping[str, Any]) -> Prerequisite:
+def _check_disk(machine: Machine, table: Mapping[str, Any]) -> Check:
     state = "ok" if machine.free_disk >= table["disk"] else "doubtful"
     if machine.free_disk < table["least_disk"]:
         state = "missing"
-    return Prerequisite(
+    return Check(
         name="disk space",
         state=state,
         found=f"{human_bytes(machine.free_disk)} free",
@@ -165,22 +153,22 @@ def _check_disk(machine: Machine, table: Mapping[str, Any]) -> Prerequisite:
     )
 
 
-def _check_programs(machine: Machine, table: Mapping[str, Any]) -> Iterator[Prerequisite]:
+def _check_programs(machine: Machine, table: Mapping[str, Any]) -> Iterator[Check]:
     lacking = [row for row in table["programs"] if shutil.which(row["program"], path=machine.path) is None]
     for state, wanted in (("missing", True), ("doubtful", False)):
         rows = [row for row in lacking if bool(row.get("needed")) is wanted]
         if rows:
-            yield Prerequisite(
+            yield Check(
                 name="programs",
                 state=state,
                 found=f"without {', '.join(row['program'] for row in rows)}",
                 remedy=f"sudo apt-get install {' '.join(dict.fromkeys(row['package'] for row in rows))}",
             )
     if not lacking:
-        yield Prerequisite(name="programs", state="ok", found="all that are usually needed")
+        yield Check(name="programs", state="ok", found="all that are usually needed")
 
 
-def _check_prebuilts(tree: SourceTree) -> Prerequisite:
+def _check_prebuilts(tree: SourceTree) -> Check:
     prebuilts = tree.root / "prebuilts"
     wanted = {
         "Python": "python/linux-*/*/bin/python3",
@@ -189,8 +177,8 @@ def _check_prebuilts(tree: SourceTree) -> Prerequisite:
     }
     lacking = [name for name, pattern in wanted.items() if not any(prebuilts.glob(pattern))]
     if not lacking:
-        return Prerequisite(name="prebuilts", state="ok", found="Python, gn and ninja are there")
-    return Prerequisite(
+        return Check(name="prebuilts", state="ok", found="Python, gn and ninja are there")
+    return Check(
         name="prebuilts",
         state="missing",
         found=f"the tree's own {', '.join(lacking)} were not downloaded",
@@ -198,12 +186,12 @@ def _check_prebuilts(tree: SourceTree) -> Prerequisite:
     )
 
 
-def _check_sources(tree: SourceTree, component: Component) -> Iterator[Prerequisite]:
+def _check_sources(tree: SourceTree, component: Component) -> Iterator[Check]:
     folder = component.folder
     if folder is None:
         return
     if not folder.is_dir() or not any(folder.iterdir()):
-        yield Prerequisite(
+        yield Check(
             name="sources",
             state="missing",
             found=f"{folder} is not there, or empty",
@@ -213,20 +201,20 @@ def _check_sources(tree: SourceTree, component: Component) -> Iterator[Prerequis
     pointers = [path for path in _files(folder) if _is_pointer(path)]
     if pointers:
         names = ", ".join(str(path.relative_to(tree.root)) for path in pointers[:3])
-        yield Prerequisite(
+        yield Check(
             name="git-lfs",
             state="missing",
             found=f"{names} {'is a pointer' if len(pointers) == 1 else 'are pointers'} of git-lfs, not the file",
             remedy=f"cd {folder} && git lfs install && git lfs pull",
         )
     else:
-        yield Prerequisite(name="sources", state="ok", found=str(folder.relative_to(tree.root)))
+        yield Check(name="sources", state="ok", found=str(folder.relative_to(tree.root)))
 
 
-def _check_side_effects(tree: SourceTree) -> Iterator[Prerequisite]:
+def _check_side_effects(tree: SourceTree) -> Iterator[Check]:
     text = tree.script.read_text(errors="replace")
     if tree.api_level >= SIDE_EFFECTS_FROM or "npm config set" in text:
-        yield Prerequisite(
+        yield Check(
             name="home folder",
             state="doubtful",
             found="this release's build.sh sets npm's registry, turns its strict-ssl off, and downloads packages of ohpm",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from core.process import RealRunner
+from core.session import Session
+from deploy.board import Board
+from deploy.choose import choose_board
 from deploy.emulator.disk import list_emulated, stop_board
 
 
@@ -17,3 +22,21 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
     for board in list_emulated(folder):
         stop_board(board)
+
+
+@pytest.fixture
+def commands() -> list[str]:
+    """The command lines that the session has run on this computer."""
+    return []
+
+
+@pytest.fixture
+def session(session: Session, commands: list[str]) -> Session:
+    """The session of all tests, which remembers its command lines."""
+    return dataclasses.replace(session, runner=RealRunner(echo=commands.append))
+
+
+@pytest.fixture
+def board(session: Session) -> Board:
+    """The emulated dayu200."""
+    return choose_board(session, "dayu200")

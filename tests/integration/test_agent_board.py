@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from core.console import Console, Verbosity
 from core.deadline import Deadline
 from core.errors import LostConnection
-from core.process import RealRunner
 from core.session import Session
 from deploy import agent as agent_module
 from deploy import choose, hdc
@@ -54,19 +52,6 @@ def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, 
     yield
     for folder in home.glob("emulated-*"):
         FaultFile(folder=folder).clear()
-
-
-@pytest.fixture
-def commands() -> list[str]:
-    """The command lines that were run on this computer."""
-    return []
-
-
-@pytest.fixture
-def session(session: Session, commands: list[str]) -> Session:
-    return dataclasses.replace(
-        session, console=Console(verbosity=Verbosity.VERBOSE), runner=RealRunner(echo=commands.append)
-    )
 
 
 @pytest.fixture(params=sorted(BOARDS))

@@ -32,7 +32,6 @@ from core.errors import (
     RemoteFolderMissing,
     SeveralBoards,
 )
-from core.process import RealRunner
 from core.session import PROJECT, Session
 from deploy import choose, hdc, inspect
 from deploy.board import Board
@@ -62,22 +61,6 @@ def own_boards(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
     yield
     for folder in home.glob("emulated-*"):
         FaultFile(folder=folder).clear()
-
-
-@pytest.fixture
-def commands(session: Session) -> list[str]:
-    return []
-
-
-@pytest.fixture
-def session(session: Session, commands: list[str]) -> Session:
-    """The session of all tests, which remembers the command lines that it ran."""
-    return dataclasses.replace(session, runner=RealRunner(echo=commands.append))
-
-
-@pytest.fixture
-def board(session: Session) -> Board:
-    return choose_board(session, "dayu200")
 
 
 @pytest.fixture

@@ -17,12 +17,10 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import DeadlineExpired, LostConnection, OhforgeError
-from core.process import RealRunner
 from core.session import PROJECT, Session
 from deploy import agent as agent_module
 from deploy import choose, hdc, run
 from deploy.board import Board
-from deploy.choose import choose_board
 from deploy.emulator.disk import create_board, list_emulated, stop_board
 from deploy.emulator.faults import FaultFile
 from deploy.launch import LaunchRequest, run_program
@@ -66,21 +64,6 @@ def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, 
 @pytest.fixture(params=["agent", "shell"])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-def commands() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def session(session: Session, commands: list[str]) -> Session:
-    return dataclasses.replace(session, runner=RealRunner(echo=commands.append))
-
-
-@pytest.fixture
-def board(session: Session) -> Board:
-    return choose_board(session, "dayu200")
 
 
 @pytest.fixture

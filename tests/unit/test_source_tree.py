@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from core.check import Check
 from core.errors import InvalidData, NotASourceTree, TreeNotReady, UnknownName
 from native.openharmony import failures
 from native.openharmony.failures import diagnose, load_failures, plain_text, succeeded
 from native.openharmony.prerequisites import (
     Machine,
-    Prerequisite,
     check_prerequisites,
     load_table,
     require_prerequisites,
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
     return make_tree(tmp_path / "tree")
 
 
-def states(checks: list[Prerequisite]) -> dict[str, str]:
+def states(checks: list[Check]) -> dict[str, str]:
     return {check.name: check.state for check in checks}
 
 

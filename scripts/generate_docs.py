@@ -25,7 +25,7 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "Made from `core/errors.py` by `scripts/generate_docs.py`.",
+        "Made from `core/errors/` by `scripts/generate_docs.py`.",
         "",
         "Every failure of ohforge itself ends with a status from 64 to 99: one number per category. A program's own",
         "status is passed through by `board.shell` and `board.run --program` (128 + n for signal n). Invoke ends with 1",

@@ -1,0 +1,171 @@
+"""Boards: reaching one, files on their way, runs."""
+
+from __future__ import annotations
+
+from core.errors.base import Category, OhforgeError
+from core.errors.general import Busy, NotEnoughSpace
+
+
+class BoardError(OhforgeError):
+    """A board cannot be used."""
+
+    code = "OHF7001"
+    category = Category.BOARD
+    default_remedy = "Check the cable and `hdc list targets`."
+
+
+class NoBoard(BoardError):
+    """No board is connected, or not the one that was named."""
+
+    code = "OHF7002"
+    default_remedy = "Connect the board, or use the emulated one with --board dayu200."
+
+
+class SeveralBoards(BoardError):
+    """More than one board is connected and none was chosen."""
+
+    code = "OHF7003"
+    default_remedy = "Say which one with --board SERIAL."
+
+
+class HdcNotFound(BoardError):
+    """The hdc program is not there or cannot be executed."""
+
+    code = "OHF7004"
+    default_remedy = "Install the SDK's toolchains with `invoke sdk.fetch`, or set ohforge.hdc to the program's path."
+
+
+class BoardUnauthorised(BoardError):
+    """The board has not (or not yet) accepted this computer's key."""
+
+    code = "OHF7005"
+    default_remedy = "Confirm the dialog on the board's screen, then run again."
+
+
+class BoardOffline(BoardError):
+    """The board is known to hdc but does not answer."""
+
+    code = "OHF7006"
+    default_remedy = "Reconnect the board; for a TCP board run `hdc tconn ADDRESS`."
+    transient = True
+
+
+class HdcServerError(BoardError):
+    """The hdc server cannot be started or reached."""
+
+    code = "OHF7007"
+    default_remedy = "See whether another program uses the port; set OHOS_HDC_SERVER_PORT to a free one."
+
+
+class WrongArch(BoardError):
+    """A program is built for something that the board cannot run."""
+
+    code = "OHF7008"
+    default_remedy = "Build for an arch that the board runs: `invoke board.info` lists them."
+
+
+class MissingLibrary(BoardError):
+    """A program needs a shared library or loader that neither the artifact nor the board has."""
+
+    code = "OHF7009"
+    default_remedy = "Build with --static, or push the library beside the program."
+
+
+class PermissionOnBoard(BoardError):
+    """The board refuses to write or to execute there."""
+
+    code = "OHF7010"
+    default_remedy = "Use a folder below /data/local/tmp; other places are read-only or not executable."
+
+
+class RemoteFolderMissing(BoardError):
+    """A folder that a command or a file needs is not on the board and could not be made."""
+
+    code = "OHF7011"
+    default_remedy = "Make the folder first with `invoke board.shell -- mkdir -p FOLDER`."
+
+
+class AgentUnavailable(BoardError):
+    """What was asked for needs the agent on the board, and it cannot be built or does not run there."""
+
+    code = "OHF7012"
+    default_remedy = (
+        "Leave away what needs the agent (`--sample`, `--run-engine agent`), or remove the cause that is named."
+    )
+
+
+class TransferError(OhforgeError):
+    """A file did not reach the other side whole."""
+
+    code = "OHF7101"
+    category = Category.TRANSFER
+    default_remedy = "Run again: files that already arrived are not sent twice."
+    transient = True
+
+
+class RemoteFileMissing(TransferError):
+    """The file to be pulled is not on the board."""
+
+    code = "OHF7102"
+    default_remedy = "List the folder with `invoke board.shell -- ls -l FOLDER`."
+    transient = False
+
+
+class ContentDiffers(TransferError):
+    """A file arrived, but with another content than was sent, twice in a row."""
+
+    code = "OHF7103"
+    default_remedy = "The link or the storage corrupts data: try another cable, port or folder."
+    transient = False
+
+
+class RunError(OhforgeError):
+    """A program could not be started on the board, or its output could not be understood."""
+
+    code = "OHF7201"
+    category = Category.RUN
+    default_remedy = "Read the output in the run record."
+
+
+class ProgramFailed(RunError):
+    """The model's program ended with a status other than 0."""
+
+    code = "OHF7202"
+
+
+class ProgramCrashed(RunError):
+    """The model's program was ended by a signal."""
+
+    code = "OHF7203"
+    default_remedy = "SIGILL means a CPU tuning that the board lacks (build with --cpu generic); SIGKILL often means too little memory."
+
+
+class ConditionsNotMet(RunError):
+    """A program was not started, because the board refuses a limit, CPUs or a niceness that were asked for."""
+
+    code = "OHF7204"
+    default_remedy = "Ask for less: a limit cannot be above the board's own, and a niceness below 0 is for root."
+
+
+class LostConnection(OhforgeError):
+    """The link to the board ended in the middle; whether the command finished is not known."""
+
+    code = "OHF7401"
+    category = Category.LOST_CONNECTION
+    default_remedy = "Reconnect the board and run again; what still runs there is named in the message."
+
+
+class NoSpaceOnBoard(NotEnoughSpace):
+    """The board's storage has too little room for the files that must be pushed."""
+
+    code = "OHF7502"
+    default_remedy = "Free space on the board; `invoke board.clean` removes what ohforge put there."
+
+
+class BoardBusy(Busy):
+    """Someone else uses the board; who, for what and since when is named."""
+
+    code = "OHF7802"
+    default_remedy = (
+        "Wait longer with --wait SECONDS, ask the holder, or take the board with `invoke board.unlock --force`."
+    )

@@ -1,0 +1,126 @@
+"""What any command can meet: wrong words, wrong settings, time, space, this machine, other processes, Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.errors.base import Category, OhforgeError
+
+
+class UsageError(OhforgeError):
+    """The command was called with something that it does not know."""
+
+    code = "OHF6401"
+    category = Category.USAGE
+    default_remedy = "Run the command with --help to see what it takes."
+
+
+class UnknownName(UsageError):
+    """A target, arch, board, model or version was named that does not exist; the nearest is shown."""
+
+    code = "OHF6402"
+
+
+class UnsafePath(UsageError):
+    """A path cannot be passed through hdc unharmed (a quote, a newline or the like in it)."""
+
+    code = "OHF6403"
+    default_remedy = "Rename the file so that it has no quotes, newlines or control characters."
+
+
+class ConfigurationError(OhforgeError):
+    """A setting has an unknown key or a value of the wrong kind."""
+
+    code = "OHF6501"
+    category = Category.CONFIGURATION
+    default_remedy = "Correct the key in the file that is named; docs/configuration.md lists all keys."
+
+
+class InvalidData(ConfigurationError):
+    """A data file (recipe, profile, catalogue, tuning) does not have the form that it must have."""
+
+    code = "OHF6502"
+    default_remedy = "Correct the file; the message says which entry is wrong and what is expected."
+
+
+class DeadlineExpired(OhforgeError):
+    """Something took longer than it was given; what it was is named."""
+
+    code = "OHF7301"
+    category = Category.TIMEOUT
+    default_remedy = "Give it more time with --timeout SECONDS."
+
+
+class NotEnoughSpace(OhforgeError):
+    """The disk (of the host or the board) has too little room."""
+
+    code = "OHF7501"
+    category = Category.SPACE
+    default_remedy = "Free some space, or move the cache with OHFORGE_CACHE_DIR."
+
+
+class HostToolMissing(OhforgeError):
+    """A program that ohforge needs is not on this machine; the message says how to install it."""
+
+    code = "OHF7701"
+    category = Category.HOST
+    default_remedy = "Run `invoke doctor` to see all that is missing."
+
+
+class HostUnsupported(OhforgeError):
+    """This machine's kernel or policy forbids what the emulated board needs."""
+
+    code = "OHF7702"
+    category = Category.HOST
+    default_remedy = "See docs/emulated-board.md for what to allow."
+
+
+class CannotWrite(OhforgeError):
+    """A folder or file that must be written is read-only or belongs to someone else."""
+
+    code = "OHF7703"
+    category = Category.HOST
+    default_remedy = (
+        "Give yourself the right to write there, or choose other folders with OHFORGE_DATA_DIR and OHFORGE_CACHE_DIR."
+    )
+
+
+class Busy(OhforgeError):
+    """Another process holds what this one needs, and did not give it back in time."""
+
+    code = "OHF7801"
+    category = Category.BUSY
+    default_remedy = "Wait for the other process, or end it."
+    transient = True
+
+
+class Interrupted(OhforgeError):
+    """The user pressed Ctrl-C; what was running on the board was stopped."""
+
+    code = "OHF7901"
+    category = Category.INTERRUPTED
+    default_remedy = "Run the command again; finished steps are not repeated."
+
+
+class InternalError(OhforgeError):
+    """A defect in ohforge itself."""
+
+    code = "OHF9901"
+    category = Category.INTERNAL
+    default_remedy = "Please report it with the traceback that --verbose shows."
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence part such as ``did you mean 'llama'?``, or the list of what is known."""
+    import difflib
+
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}? Known: {', '.join(names)}"
+    return f"known: {', '.join(names) or 'none'}"
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:
+    """The error for a name that is not among `known`, with the nearest one."""
+    return UnknownName(f"There is no {kind} {name!r}; {nearest(name, known)}.")

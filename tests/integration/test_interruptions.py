@@ -1,4 +1,4 @@
-"""Ctrl-C while a file is on its way; for builds see test_build.py, for runs test_deploy.py."""
+"""Ctrl-C while a file is on its way; for builds see test_build.py, for runs deploy/test_runs.py."""
 
 from __future__ import annotations
 

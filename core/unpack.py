@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import gzip
-import hashlib
 import io
 import lzma
 import os
@@ -20,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import IO, TYPE_CHECKING, cast
 
-from core.errors import DamagedArchive, HostileArchive, IntegrityError
-from core.files import CHUNK, atomic_file, atomic_folder, human_bytes
+from core.errors import DamagedArchive, HostileArchive
+from core.files import CHUNK, atomic_folder, human_bytes
 from core.tree import Entry, Limits, Parts, Tree, Unpacked
 
 if TYPE_CHECKING:
@@ -121,33 +120,6 @@ def unpack_zip_into(
         if not done.files:
             raise DamagedArchive(f"{archive.name} holds no files{f' below {subfolder}' if subfolder else ''}.")
         return replace(done, entries=tuple(entries))
-
-
-def extract_member(
-    archive: Path, member: str, target: Path, *, sha256: str = "", on_bytes: OnBytes | None = None
-) -> str:
-    """Takes one file out of a zip (a wheel is one) and returns its SHA-256; `target` appears when all is well.
-
-    Raises IntegrityError when `sha256` is given and differs, DamagedArchive when the member is not there or broken.
-    """
-    digest = hashlib.sha256()
-    with _damage(archive), zipfile.ZipFile(archive) as file:
-        try:
-            info = file.getinfo(member)
-        except KeyError:
-            raise DamagedArchive(f"{archive.name} holds no {member!r}.") from None
-        with atomic_file(target) as out, file.open(info) as content:
-            while chunk := content.read(CHUNK):
-                digest.update(chunk)
-                out.write(chunk)
-                if on_bytes is not None:
-                    on_bytes(len(chunk))
-            if sha256 and digest.hexdigest() != sha256.lower():
-                raise IntegrityError(
-                    f"{member} in {archive.name} has sha256 {digest.hexdigest()}, but {sha256} is expected.",
-                    remedy="The package has changed at its source; nothing was used of it.",
-                )
-    return digest.hexdigest()
 
 
 def _selected(parts: Parts, subfolder: str, exclude: Sequence[str]) -> Parts | None:

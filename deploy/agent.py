@@ -9,18 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from core.console import Console, Verbosity
 from core.deadline import Deadline
-from core.errors import BuildError, LostConnection, OhforgeError, RunError, ToolchainError, UsageError
+from core.errors import BuildError, LostConnection, OhforgeError, ToolchainError
 from core.files import sha256_file, sha256_folder, write_json
-from core.process import OnOutput
 from core.session import PROJECT, Session
-from deploy.agent_frames import AGENT_VERSION, AgentReport, FrameDecoder, Sample
+from deploy.agent_frames import AGENT_VERSION
 from deploy.board import Board
 from deploy.inspect import Survey
 from deploy.script import quote
@@ -30,11 +28,6 @@ BuiltAgents = dict[str, tuple[Path, str]]
 RECIPE = "agent"
 PROGRAM = "ohforge-agent"
 ANSWER_SECONDS = 30.0
-COMMAND_LIMIT = 50_000
-"""Bytes of one command line; hdc drops what is longer than about 60 000."""
-HASH_BYTES_PER_SECOND = 20e6
-REPORT_SECONDS = 3.0
-"""What the agent needs after its own deadline to end everything and to say so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,15 +48,12 @@ class NoAgent:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentRun:
-    """A program to be run by the agent. `words` are the program and its arguments; the rest is left as it is by default."""
+    """How the agent is to run a program; what is not said is left as it is."""
 
-    words: Sequence[str]
     folder: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: Sequence[str] = ()
     """Variables to be removed."""
-    seconds: float = 0.0
-    """Deadline on the board; 0: somewhat less than what the call itself is given."""
     grace_seconds: float = 2.0
     """From SIGTERM to SIGKILL."""
     cpus: str = ""
@@ -75,19 +65,6 @@ class AgentRun:
     """Time between two samples of the board; 0: none are taken."""
     merge: bool = False
     """Both streams in the order of writing, all as standard output."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RemoteHash:
-    """What the agent says of one file: its SHA-256 and size in bytes, or an errno."""
-
-    sha256: str = ""
-    size: int = 0
-    errno: int = 0
-
-    @property
-    def error(self) -> str:
-        return os.strerror(self.errno) if self.errno else ""
 
 
 def agents_to_ask_for(session: Session, board: Board) -> list[str]:
@@ -127,41 +104,8 @@ def find_agent(session: Session, board: Board, survey: Survey) -> AgentHandle | 
     return NoAgent(reason="; ".join(dict.fromkeys(reasons)) or f"there is none for {survey.machine}")
 
 
-def run_program(
-    board: Board,
-    handle: AgentHandle,
-    run: AgentRun,
-    *,
-    deadline: Deadline,
-    on_stdout: OnOutput | None = None,
-    on_stderr: OnOutput | None = None,
-    on_sample: Callable[[Sample], None] | None = None,
-) -> AgentReport:
-    """Runs a program by the agent and says how it ended, whatever its status; output is handed on as it comes.
-
-    Raises DeadlineExpired, LostConnection (nobody knows how it ended), RunError (the agent itself failed),
-    ContentDiffers (output was changed on its way).
-    """
-    decoder = FrameDecoder(on_stdout=on_stdout, on_stderr=on_stderr, on_sample=on_sample)
-    seconds = run.seconds or max(1.0, deadline.remaining - run.grace_seconds - REPORT_SECONDS)
-    board.shell(run_command(handle, run, seconds=seconds), deadline=deadline, on_output=decoder.feed)
-    return decoder.finish()
-
-
-def run_command(handle: AgentHandle, run: AgentRun, *, seconds: float) -> str:
-    """The command line for the board's shell. Raises UsageError for what cannot be said in it."""
-    return _command_line(run_words(handle, run, seconds=seconds))
-
-
-def run_words(handle: AgentHandle, run: AgentRun, *, seconds: float) -> list[str]:
-    """The same as words; `seconds` is the deadline on the board."""
-    if not run.words:
-        raise UsageError("There is no program to be run.")
-    return [handle.path, *run_options(run, seconds=seconds), "--", *run.words]
-
-
 def run_options(run: AgentRun, *, seconds: float) -> list[str]:
-    """The words between the agent and the program, for a script that adds what only the board knows."""
+    """The words between the agent and ``--`` with the program; `seconds` is the deadline on the board."""
     words = ["run", f"--deadline={_milliseconds(seconds)}", f"--grace={_milliseconds(run.grace_seconds)}"]
     words += [f"--sample={_milliseconds(run.sample_seconds)}"] if run.sample_seconds else []
     words += ["--merge"] if run.merge else []
@@ -172,33 +116,6 @@ def run_options(run: AgentRun, *, seconds: float) -> list[str]:
     words += [f"--unset={name}" for name in run.unset]
     words += [f"--env={name}={value}" for name, value in run.environment.items()]
     return words
-
-
-def hash_files(
-    board: Board, handle: AgentHandle, files: Mapping[str, int], *, deadline: Deadline
-) -> dict[str, RemoteHash]:
-    """SHA-256 of files on the board, in as few calls as fit; `files` maps paths to the sizes that are expected.
-
-    Raises DeadlineExpired, LostConnection, RunError when the agent does not answer for every file.
-    """
-    found: dict[str, RemoteHash] = {}
-    for batch in _batches(handle, list(files)):
-        seconds = ANSWER_SECONDS + sum(files[path] for path in batch) / HASH_BYTES_PER_SECOND
-        waiting = deadline.within(seconds, f"the hashes of {len(batch)} files on board {board.serial}")
-        result = board.shell(_command_line([handle.path, "hash", "--", *batch]), deadline=waiting)
-        found.update(read_hashes(result.text, batch))
-    return found
-
-
-def read_hashes(text: str, paths: Sequence[str]) -> dict[str, RemoteHash]:
-    """Takes apart what ``hash`` prints: one line for each path, in their order. Raises RunError when it is not so."""
-    lines = [line.rstrip("\r").split(" ", 2) for line in text.split("\n") if line.strip()]
-    if [line[-1] for line in lines] != list(paths) or any(len(line) != 3 or not line[1].isdigit() for line in lines):
-        raise RunError(f"The agent did not answer for {len(paths)} file(s); it said: {text[-300:]!r}.")
-    return {
-        path: RemoteHash(errno=int(number)) if digest == "-" else RemoteHash(sha256=digest, size=int(number))
-        for digest, number, path in lines
-    }
 
 
 def _build(session: Session, arch: str) -> tuple[Path, str]:
@@ -273,32 +190,5 @@ def _read_answer(path: str, text: str) -> AgentHandle | None:
     return None
 
 
-def _batches(handle: AgentHandle, paths: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    length = start = len(_quoted([handle.path, "hash", "--"]))
-    for path in paths:
-        if "\n" in path:
-            raise UsageError(f"The path {path!r} has a newline in it.")
-        size = len(quote(path).encode()) + 1
-        if batch and length + size > COMMAND_LIMIT:
-            yield batch
-            batch, length = [], start
-        batch.append(path)
-        length += size
-    if batch:
-        yield batch
-
-
 def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000)) if seconds > 0 else 0
-
-
-def _command_line(words: Sequence[str]) -> str:
-    line = _quoted(words)
-    if "\0" in line:
-        raise UsageError("A NUL character cannot be passed to a program.")
-    return line
-
-
-def _quoted(words: Sequence[str]) -> str:
-    return " ".join(quote(word) for word in words)

@@ -180,7 +180,6 @@ class AgentEngine:
         conditions = start.conditions
         options = run_options(
             AgentRun(
-                words=start.words,
                 environment={**start.environment, MARK: start.run},
                 grace_seconds=GRACE_SECONDS,
                 cpus=conditions.cpu_list,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import os
 import random
@@ -23,8 +24,6 @@ from deploy.agent import (
     NoAgent,
     agents_to_ask_for,
     find_agent,
-    hash_files,
-    run_program,
 )
 from deploy.agent_frames import Sample
 from deploy.board import Board
@@ -32,7 +31,7 @@ from deploy.choose import choose_board
 from deploy.emulator.faults import FaultFile
 from deploy.inspect import Question, survey_board
 from deploy.transfer import push_files
-from tests.support.agents import build_agent
+from tests.support.agents import build_agent, run_on_board
 
 TMP = "/data/local/tmp"
 BOARDS = {"dayu200": "arm32", "dayu200-arm64": "arm64"}
@@ -104,10 +103,11 @@ def test_a_program_on_the_board_is_run_with_its_streams_apart(board: Board, hand
     out, err = bytearray(), bytearray()
     samples: list[Sample] = []
     script = "echo out $NAME; echo err >&2; cat; pwd; sleep 0.5; exit 3"
-    run = AgentRun(words=("sh", "-c", script), folder=TMP, environment={"NAME": "it's"}, sample_seconds=0.1)
-    report = run_program(
+    run = AgentRun(folder=TMP, environment={"NAME": "it's"}, sample_seconds=0.1)
+    report = run_on_board(
         board,
         handle,
+        ("sh", "-c", script),
         run,
         deadline=soon(),
         on_stdout=out.extend,
@@ -125,9 +125,9 @@ def test_a_program_on_the_board_is_run_with_its_streams_apart(board: Board, hand
 
 def test_a_flood_of_binary_output_passes_the_link_unchanged(board: Board, handle: AgentHandle) -> None:
     out = hashlib.sha256()
-    run = AgentRun(words=("sh", "-c", "seq 1 300000; seq 1 300000 >&2"))
+    words = ("sh", "-c", "seq 1 300000; seq 1 300000 >&2")
     err = hashlib.sha256()
-    report = run_program(board, handle, run, deadline=soon(), on_stdout=out.update, on_stderr=err.update)
+    report = run_on_board(board, handle, words, deadline=soon(), on_stdout=out.update, on_stderr=err.update)
     expected = hashlib.sha256(b"".join(b"%d\n" % number for number in range(1, 300_001))).hexdigest()
     assert (out.hexdigest(), err.hexdigest(), report.exit_code) == (expected, expected, 0)
 
@@ -135,8 +135,8 @@ def test_a_flood_of_binary_output_passes_the_link_unchanged(board: Board, handle
 def test_on_the_boards_deadline_nothing_is_left(board: Board, handle: AgentHandle) -> None:
     mark = "98765.4"
     script = f"trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep {mark}' &); sleep {mark}"
-    run = AgentRun(words=("sh", "-c", script), seconds=1.5, grace_seconds=0.2)
-    report = run_program(board, handle, run, deadline=soon())
+    run = AgentRun(grace_seconds=0.2)
+    report = run_on_board(board, handle, ("sh", "-c", script), run, deadline=soon(), seconds=1.5)
     assert (report.reason, report.survivors) == ("deadline", 0)
     assert board.shell("pgrep -f 'sleep 98765[.]4'", deadline=soon()).exit_code == 1
 
@@ -145,14 +145,15 @@ def test_hashes_from_the_board_are_those_of_hashlib(board: Board, handle: AgentH
     content = random.Random(7).randbytes(3_000_001)
     (tmp_path / "file").write_bytes(content)
     board.send(tmp_path / "file", f"{TMP}/some file", deadline=soon())
-    found = hash_files(board, handle, {f"{TMP}/some file": len(content), f"{TMP}/none": 0}, deadline=soon())
-    assert found[f"{TMP}/some file"].sha256 == hashlib.sha256(content).hexdigest()
-    assert found[f"{TMP}/some file"].size == len(content)
-    assert found[f"{TMP}/none"].error == "No such file or directory"
+    asked = f"{handle.path} hash -- '{TMP}/some file' {TMP}/none"
+    assert board.shell(asked, deadline=soon()).text.splitlines() == [
+        f"{hashlib.sha256(content).hexdigest()} {len(content)} {TMP}/some file",
+        f"- {errno.ENOENT} {TMP}/none",
+    ]
 
 
 def test_a_program_that_is_not_there_is_told_by_the_agent(board: Board, handle: AgentHandle) -> None:
-    report = run_program(board, handle, AgentRun(words=("./none",), folder=TMP), deadline=soon())
+    report = run_on_board(board, handle, ("./none",), AgentRun(folder=TMP), deadline=soon())
     assert report.failure is not None
     assert (report.failure.stage, report.status) == ("exec", 127)
 
@@ -160,4 +161,4 @@ def test_a_program_that_is_not_there_is_told_by_the_agent(board: Board, handle: 
 def test_a_link_that_is_cut_is_no_success(board: Board, handle: AgentHandle, home: Path) -> None:
     FaultFile(folder=home / board.serial).set("cut-output", at=700)
     with pytest.raises(LostConnection):
-        run_program(board, handle, AgentRun(words=("seq", "1", "100000")), deadline=soon())
+        run_on_board(board, handle, ("seq", "1", "100000"), deadline=soon())

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from core.deadline import Deadline
+from core.process import OnOutput
 from core.session import Session
 from core.settings import Settings
+from deploy.agent import AgentHandle, AgentRun, run_options
 from deploy.agent_frames import AgentReport, FrameDecoder, Sample
+from deploy.board import Board
+from deploy.script import quote
 from native.artifact import Product
 from native.build import BuildRequest, ensure_built
 from toolchains.arch import find_arch
@@ -98,3 +103,22 @@ def build_agent(shared_cache: Path, arch: str) -> Agent:
         artifact = ensure_built(session, request).artifact
     product = artifact.product("ohforge-agent")
     return Agent(arch=arch, path=artifact.path_of(product), product=product)
+
+
+def run_on_board(
+    board: Board,
+    handle: AgentHandle,
+    words: Sequence[str],
+    run: AgentRun | None = None,
+    *,
+    deadline: Deadline,
+    seconds: float = 60.0,
+    on_stdout: OnOutput | None = None,
+    on_stderr: OnOutput | None = None,
+    on_sample: Callable[[Sample], None] | None = None,
+) -> AgentReport:
+    """Runs a program by the agent that is on a board; `seconds` is the agent's own deadline."""
+    decoder = FrameDecoder(on_stdout=on_stdout, on_stderr=on_stderr, on_sample=on_sample)
+    line = [handle.path, *run_options(run or AgentRun(), seconds=seconds), "--", *words]
+    board.shell(" ".join(map(quote, line)), deadline=deadline, on_output=decoder.feed)
+    return decoder.finish()

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from core.errors import DamagedArchive, HostileArchive, IntegrityError
+from core.errors import DamagedArchive, HostileArchive
 from core.tree import Limits
-from core.unpack import extract_member, unpack_tar, unpack_zip
+from core.unpack import unpack_tar, unpack_zip
 
 Entry = tuple[str, bytes | str | None, int]
 """(name, content, mode): text is a link's target, None a folder."""
@@ -241,18 +241,6 @@ def test_a_web_page_or_another_kind_of_archive_is_named(tmp_path: Path) -> None:
         unpack_tar(make_zip(tmp_path / "a.zip", TREE), tmp_path / "out")
     with pytest.raises(DamagedArchive, match="no archive"):
         unpack_tar(tmp_path / "absent", tmp_path / "out")
-
-
-def test_a_member_is_taken_out_and_its_hash_compared(tmp_path: Path) -> None:
-    archive = make_zip(tmp_path / "a.whl", [("pkg/model.gguf", b"GGUF data", 0o644)])
-    digest = hashlib.sha256(b"GGUF data").hexdigest()
-    assert extract_member(archive, "pkg/model.gguf", tmp_path / "m.gguf", sha256=digest) == digest
-    assert (tmp_path / "m.gguf").read_bytes() == b"GGUF data"
-    with pytest.raises(IntegrityError, match=digest):
-        extract_member(archive, "pkg/model.gguf", tmp_path / "other.gguf", sha256="00" * 32)
-    with pytest.raises(DamagedArchive, match=r"no 'pkg/absent'"):
-        extract_member(archive, "pkg/absent", tmp_path / "other.gguf")
-    assert not (tmp_path / "other.gguf").exists()
 
 
 def test_compression_is_told_by_content_not_by_name(tmp_path: Path) -> None:

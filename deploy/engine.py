@@ -31,6 +31,8 @@ CHOICES = (AUTO, AGENT, SHELL)
 NOT_PREPARED = 125
 MARK = "OHFORGE_RUN"
 """Variable in the environment of all that a run starts, by which it is found again."""
+WATCH_MARK = "OHFORGE_WATCH"
+"""The same for the watch of a run by the shell, which is to outlive the run's script."""
 LATER_SECONDS = 10.0
 """How much later than on the board the time is over here: the agent ends everything first, and says so."""
 LOOK_SECONDS = 5
@@ -58,6 +60,10 @@ class Start:
     @property
     def mark(self) -> str:
         return f"{MARK}={self.run}"
+
+    @property
+    def watch_mark(self) -> str:
+        return f"{WATCH_MARK}={self.run}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +149,7 @@ class ShellEngine:
             agent=None,
             token=token,
             mark=start.mark,
+            watch_mark=start.watch_mark,
             words=start.words,
             environment=start.environment,
             ulimits=conditions.ulimits,

@@ -345,7 +345,7 @@ class _Run:
     def _end_run(self, seconds: float) -> None:
         """Ends what may still run and removes the run's folder. That this fails is no reason to call the run failed."""
         ending = Deadline.after(seconds, "the run's folder to be removed from the board")
-        script = render_script("end_run", mark=self.start.mark, folder=self.folder)
+        script = render_script("end_run", mark=self.start.mark, watch_mark=self.start.watch_mark, folder=self.folder)
         try:
             said = self.board.shell(script, deadline=ending).text.split()[-1:]
         except OhforgeError as error:

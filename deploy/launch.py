@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from native.recipe import Recipe
     from native.runspec import RunSpec
 
+NETWORK_PROGRAM = "nnrt"
+"""The program that takes the description of a network."""
 LIBRARIES = "lib"
 """Folder, in the run's folder, of the shared libraries that travel with a program."""
 
@@ -70,6 +72,8 @@ class LaunchRequest:
     """For a ``.ms`` model: ``FILE`` or ``WHICH=FILE``, in the order of its inputs."""
     labels: str = ""
     """For a ``.ms`` model: a file with the name of one class on each line."""
+    network: str = ""
+    """For the program ``nnrt``: the description of a network, in YAML or JSON."""
     log: LogFilter | None = None
     """Which lines of the board's log are wanted; None: all, when the run goes wrong."""
     timeout: float = 0.0
@@ -84,6 +88,8 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
     from native.models import find_model
     from native.recipe import recipe_for_model
 
+    if request.network:
+        raise UsageError("A model brings its own network.", remedy=f"--net goes with --program {NETWORK_PROGRAM}.")
     board = choose_board(session, request.board)
     model = find_model(session, request.model)
     recipe = recipe_for_model(model.kind)
@@ -121,11 +127,24 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
 def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
     """Runs a program on a board: a local file, or a product of a recipe. Its status is handed on, whatever it is."""
     path = Path(request.program).expanduser()
+    if request.network:
+        request = _with_network(session, request)
     if built := _find_artifact(path):
         return _run_built(session, choose_board(session, request.board), request, *built)
     if path.is_file() or "." in path.name or request.program.startswith(("/", "~", "./", "../")):
         return _run_file(session, request, path)
     return _run_product(session, request)
+
+
+def _with_network(session: Session, request: LaunchRequest) -> LaunchRequest:
+    """The request with the network as a file beside the program, and the words that name it there."""
+    from native.networks import prepare_network
+
+    if Path(request.program).name != NETWORK_PROGRAM:
+        raise UsageError(f"{request.program} takes no network.", remedy=f"--net goes with --program {NETWORK_PROGRAM}.")
+    made = prepare_network(Path(request.network).expanduser(), session.settings.cache / "networks")
+    arguments = ("--net", made.name, *request.arguments)
+    return dataclasses.replace(request, files=(*request.files, str(made)), arguments=arguments, network="")
 
 
 def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcome:

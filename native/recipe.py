@@ -233,10 +233,10 @@ def _check_form(value: Any, file: Path) -> None:
     validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(["regex"]))
     error = best_match(validator.iter_errors(value))
     if error is not None:
-        raise InvalidData(f"{file}: {_explain(error)}")
+        raise InvalidData(f"{file}: {explain_fault(error)}")
 
 
-def _explain(error: ValidationError) -> str:
+def explain_fault(error: ValidationError) -> str:
     """A schema's complaint as a sentence that names the key."""
     key = error.json_path.removeprefix("$").removeprefix(".") or "the file"
     schema: Any = error.schema

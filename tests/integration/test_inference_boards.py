@@ -147,17 +147,12 @@ def test_a_model_that_the_runtime_lacks_ends_with_a_status_that_has_a_sentence(b
 def test_nnrt_runs_with_one_device_and_says_when_there_is_none(boards: Session, arch: str) -> None:
     none = run_program(boards, request(arch, program="nnrt"))
     assert (none.exit_code, "No available device." in none.output.decode()) == (69, True)
-    net = RECIPES / "nnrt" / "examples" / "conv_relu_softmax.json"
+    net = RECIPES / "nnrt" / "examples" / "conv_relu_softmax.yaml"
+    device = {"OHFORGE_NNRT_DEVICES": "1"}
     one = run_program(
-        boards,
-        request(
-            arch,
-            program="nnrt",
-            arguments=("--net", net.name),
-            files=(str(net),),
-            environment={"OHFORGE_NNRT_DEVICES": "1"},
-        ),
+        boards, request(arch, program="nnrt", network=str(net), arguments=("--values", "3"), environment=device)
     )
     assert one.exit_code == 0
+    assert record_of(one.record)["command"]["words"] == ["./nnrt", "--net", "conv_relu_softmax.json", "--values", "3"]
     assert "output 0: probabilities 1x3x3x4" in one.output.decode()
     assert "limit 1e-05: good" in one.output.decode()

@@ -222,6 +222,14 @@ def test_a_missing_description_is_refused(nnrt: Run) -> None:
     assert (ran.status, "cannot be opened" in ran.stderr) == (66, True)
 
 
+def test_yaml_that_nobody_made_json_of_is_named_as_such(nnrt: Run, tmp_path: Path) -> None:
+    for name in ("net.yaml", "net.yml"):
+        (tmp_path / name).write_text(EXAMPLE.with_suffix(".yaml").read_text())
+        ran = nnrt("--net", name)
+        assert (ran.status, "only JSON is read here" in ran.stderr) == (66, True)
+    assert "JSON only" in nnrt("--help").stdout
+
+
 @pytest.mark.parametrize("words", [["--loops", "0"], ["--priority", "extreme"], ["--nett", "x"], ["--net"], ["add"]])
 def test_options_that_make_no_sense_are_refused(nnrt: Run, words: list[str]) -> None:
     assert nnrt(*words).status == 64

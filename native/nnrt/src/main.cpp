@@ -20,7 +20,8 @@ enum { exit_usage = 64, exit_network = 66, exit_no_device = 69, exit_no_handle =
 const char help[] =
     "usage: nnrt [OPTIONS]\n"
     "Builds a small network with the NNRt API, runs it on a device and checks what comes out.\n\n"
-    "  --net FILE            description of a network (JSON), or add (default): the sum of the OpenHarmony guides\n"
+    "  --net FILE            description of a network, or add (default): the sum of the OpenHarmony guides; JSON only:\n"
+    "                        of YAML `invoke board.run --program nnrt --net FILE` makes JSON before it is sent\n"
     "  --device WHICH        name or number of a device (default 0)\n"
     "  --list                print the devices and end\n"
     "  --performance LEVEL   none, low, medium, high or extreme\n"

@@ -283,6 +283,9 @@ Network add_network() {
 }
 
 Network read_network(const std::string &path) {
+    for (const char *ending : {".yaml", ".yml"})
+        if (path.size() > std::strlen(ending) && path.compare(path.size() - std::strlen(ending), path.npos, ending) == 0)
+            throw DescriptionError("is YAML, and only JSON is read here; `invoke board.run --program nnrt --net` makes JSON of it");
     Json description = Json::parse(read_text(path));
     if (description.kind != Json::Kind::object) throw DescriptionError("the description must be an object");
     return Builder(description).build();

@@ -29,8 +29,8 @@ WAIT = "wait"
 LONGEST_QUOTED = 61_437
 """Bytes of a word with a blank in it that still reach the server; a longer one arrives as nothing."""
 LONGEST_KEY = 32
-WITH_VALUE = frozenset("tsl")
-FLAGS = frozenset("hvpmfcdenS")
+WITH_VALUE = frozenset("tsledoiL")
+FLAGS = frozenset("hvpmfcnSN")
 
 
 class BadArgument(Exception):
@@ -90,7 +90,7 @@ def _quoted(word: bytes) -> bytes:
 
 
 def _read_options(argv: Sequence[str]) -> Call:
-    values = {"t": "", "s": ""}
+    values = dict.fromkeys(WITH_VALUE, "")
     flags = set()
     at = 0
     while at < len(argv):

@@ -4,47 +4,92 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deploy.emulator.targets import NoTarget, Target
+from deploy.emulator.versions import words_of
 from deploy.emulator.wire import Command, LinkEnded
 
 if TYPE_CHECKING:
     from deploy.emulator.client import Client
     from deploy.emulator.link import Link
 
+BoardCommand = Callable[["Client", "Target"], None]
 USB_RETURN_SECONDS = 2.0
 """How long a USB board is away when its daemon is restarted, and when the board is."""
 BOOT_SECONDS = 4.0
 SWALLOW_SECONDS = 0.3
 """For so long after ``Connect OK`` an authorised TCP board loses what it is told."""
+BUNDLE = re.compile(rb"[0-9a-zA-Z_.]{7,128}")
+NO_BUNDLE = (
+    b"[Fail][E003005] The parameter is missing, correct your input by referring below:\n"
+    b"Usage: hdc shell [-b bundlename] [COMMAND...]\n"
+)
+NO_OPTIONS = "[Fail][E002105] Unsupport command"
 
 
-def with_target(command: Callable[[Client, Target], None]) -> Callable[[Client], None]:
-    """Gives a command its board, or says why there is none. A link that breaks ends a command in silence."""
+def with_target(
+    complain: Callable[[Client], str | bytes] = lambda client: "",
+) -> Callable[[BoardCommand], Callable[[Client], None]]:
+    """Gives a command its board, or says why there is none. A link that breaks ends a command in silence.
 
-    def run(client: Client) -> None:
-        try:
-            target = client.targets.choose(client.call.key)
-            with contextlib.suppress(LinkEnded):
-                command(client, target)
-        except NoTarget as error:
-            client.refuse(error)
+    `complain` says what is wrong with the command's words, which the server tells before it asks how many boards
+    there are, but after it has looked for the one of ``-t``.
+    """
 
-    return run
+    def give(command: BoardCommand) -> Callable[[Client], None]:
+        def run(client: Client) -> None:
+            try:
+                target = client.targets.choose(client.call.key)
+                if complaint := complain(client):
+                    client.say(complaint)
+                    return
+                with contextlib.suppress(LinkEnded):
+                    command(client, target)
+            except NoTarget as error:
+                undecided = str(error) == client.words.need_key
+                if undecided and (complaint := complain(client)):
+                    client.say(complaint)
+                else:
+                    client.refuse(error)
+
+        return run
+
+    return give
 
 
-@with_target
+def _complain_of_options(client: Client) -> bytes:
+    """What is wrong with the options of ``shell``, of which there are none before 5.0.3."""
+    text = _shell_text(client)
+    if not client.words.bundles or not text.startswith(b"-"):
+        return b""
+    option, _, rest = text.partition(b" ")
+    bundle, _, line = rest.strip().partition(b" ")
+    if option != b"-b":
+        return b"[Fail][E003003] Unsupport shell option: " + option + b"\n"
+    if not bundle:
+        return NO_BUNDLE
+    if not BUNDLE.fullmatch(bundle):
+        return b"[Fail][E003001] Invalid bundle name: " + bundle + b"\n"
+    return b"" if line else b"[Fail][E003002] Unsupport interactive shell command option\n"
+
+
+def _shell_text(client: Client) -> bytes:
+    return client.call.rest.strip(b" \t\r\n")
+
+
+@with_target(_complain_of_options)
 def run_shell(client: Client, target: Target) -> None:
     """``shell [TEXT]``"""
-    text = client.call.rest.strip(b" \t\r\n")
+    text = _shell_text(client)
     # Words that came to nothing, because one was too long, are an empty command, not a terminal.
     if not client.call.arguments:
         _run_terminal(client, target)
         return
-    if text.startswith(b"-"):
+    if text.startswith(b"-") and client.words.bundles:
         _run_in_bundle(client, target, text)
         return
     if is_swallowed(client, target):
@@ -68,11 +113,10 @@ def show_all(client: Client, link: Link) -> None:
 
 
 def _run_in_bundle(client: Client, target: Target, text: bytes) -> None:
-    option, _, rest = text.partition(b" ")
-    if option != b"-b":
-        client.say(b"[Fail][E003003] Unsupport shell option: " + option + b"\n")
+    if target.board is not None and not words_of(target.board.version).bundles:
+        client.say(NO_OPTIONS)
         return
-    bundle, _, line = rest.strip().partition(b" ")
+    bundle, _, line = text.partition(b" ")[2].strip().partition(b" ")
     records = b"".join(
         tag.to_bytes(4, "little") + len(value).to_bytes(4, "little") + value for tag, value in ((0, line), (1, bundle))
     )
@@ -99,26 +143,26 @@ def simple_command(client: Client, target: Target, command: int, data: bytes = b
         show_all(client, link)
 
 
-@with_target
+@with_target()
 def show_log(client: Client, target: Target) -> None:
     """``hilog``: every argument but -h is dropped."""
     simple_command(client, target, Command.HILOG, b"h" if "-h" in client.call.arguments else b"")
 
 
-@with_target
+@with_target()
 def remount(client: Client, target: Target) -> None:
     """``target mount``"""
     simple_command(client, target, Command.REMOUNT)
 
 
-@with_target
+@with_target()
 def reboot(client: Client, target: Target) -> None:
     """``target boot [MODE]``"""
     _go_away(client, target, BOOT_SECONDS)
     simple_command(client, target, Command.REBOOT, client.call.rest.strip())
 
 
-@with_target
+@with_target()
 def change_user(client: Client, target: Target) -> None:
     """``smode [-r]``"""
     with contextlib.closing(client.open(target)) as link:
@@ -136,30 +180,35 @@ def _go_away(client: Client, target: Target, seconds: float) -> None:
             state.keys[target.key] = {"back_at": time.time() + seconds}
 
 
-@with_target
+def _complain_of_mode(client: Client) -> str:
+    mode = client.call.rest.removeprefix(b" ")
+    if not mode.startswith(b"port") and mode != b"usb":
+        return "[Fail]Error tmode command\n"
+    number = re.match(rb"port (?!close$)(\d*)", mode)
+    if number is not None and not 0 < int(number[1] or 0) < 65536:
+        return "[Fail]Incorrect port range\n"
+    return ""
+
+
+@with_target(_complain_of_mode)
 def set_run_mode(client: Client, target: Target) -> None:
     """``tmode usb | port [N] | port close``"""
-    mode = client.call.rest.strip()
-    words = mode.split()
-    if not words or words[0] not in (b"usb", b"port") or len(words) > 2:
-        client.say("[Fail]Unknown command...\n")
-        return
-    simple_command(client, target, Command.RUNMODE, mode)
+    simple_command(client, target, Command.RUNMODE, client.call.rest.strip())
 
 
-@with_target
+@with_target()
 def list_debuggable(client: Client, target: Target) -> None:
     """``jpid``"""
     simple_command(client, target, Command.JDWP_LIST)
 
 
-@with_target
+@with_target()
 def bug_report(client: Client, target: Target) -> None:
     """``bugreport``"""
     simple_command(client, target, Command.BUGREPORT)
 
 
-@with_target
+@with_target()
 def send_files(client: Client, target: Target) -> None:
     """``file send``"""
     from deploy.emulator.file_commands import send
@@ -167,7 +216,7 @@ def send_files(client: Client, target: Target) -> None:
     send(client, target)
 
 
-@with_target
+@with_target()
 def receive_files(client: Client, target: Target) -> None:
     """``file recv``"""
     from deploy.emulator.file_commands import receive

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.errors import OhforgeError
 from deploy.emulator.arguments import BadArgument, Call, read_call
-from deploy.emulator.state import WAIT_SECONDS, NoServer, find_server, temporary_folder
+from deploy.emulator.state import NoServer, find_server, temporary_folder
 
 
 def main(argv: list[str]) -> int:
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
         os.write(error.stream, error.text.encode())
     except NoServer as error:
         if error.wait:
-            time.sleep(WAIT_SECONDS)
+            _look_in_vain()
         os.write(2, str(error).encode())
     except BrokenPipeError:
         pass
@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
         if error.filename is None or not str(error.filename).startswith(str(temporary_folder())):
             raise
         # The server's files belong to another user, whose server this user cannot have.
-        time.sleep(WAIT_SECONDS)
+        _look_in_vain()
         os.write(2, b"Connect server failed\n")
     except OhforgeError as error:
         # Not an answer that hdc could give: the emulated board cannot exist on this machine.
@@ -45,6 +45,12 @@ def _answer(call: Call) -> None:
     from deploy.emulator.client import Client
 
     Client(call=call, server=find_server(call.server)).run()
+
+
+def _look_in_vain() -> None:
+    from deploy.emulator.versions import words_of
+
+    time.sleep(words_of().server_seconds)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from deploy.emulator.targets import NoTarget, Target
 
 LEVELS = {Level.FAIL: b"[Fail]", Level.INFO: b"[Info]", Level.PLAIN: b""}
+WATCH_SECONDS = 0.1
 USAGE = """\
 hdc stand-in for emulated OpenHarmony boards
 
@@ -86,10 +88,12 @@ class Client:
         return True
 
     def open(self, target: Target) -> Link:
-        """A session with the board. Raises LinkEnded."""
+        """A session with the board, which ends when the server is killed. Raises LinkEnded."""
         from deploy.emulator.connect import open_link
 
-        return open_link(target, self.words.version)
+        link = open_link(target, self.words.version)
+        threading.Thread(target=self._end_with_server, args=(link, self.server.read().born), daemon=True).start()
+        return link
 
     @cached_property
     def words(self) -> Words:
@@ -137,6 +141,13 @@ class Client:
             self.server.start()
         if os.isatty(1):
             self.write(b"Kill server finish")
+
+    def _end_with_server(self, link: Link, born: str) -> None:
+        while link.is_open:
+            time.sleep(WATCH_SECONDS)
+            if self.server.read().born != born:
+                link.break_off()
+                return
 
     def _become_server(self) -> None:
         from deploy.emulator.server import serve

@@ -121,13 +121,16 @@ class Session(threading.Thread):
         super().__init__(daemon=True)
         self.board = daemon
         self.link = link
+        self.refusal = ""
+        """What every command of a host is answered with that may not use the board."""
         self._lock = threading.Lock()
         self._tasks: dict[int, Task] = {}
 
     def run(self) -> None:
         try:
-            greet(self, secure=self.board.board.secure and self.link.family == socket.AF_INET)
-            if self.link.family == socket.AF_INET:
+            secure = self.board.board.secure and self.board.words.authorises
+            greet(self, secure=secure and self.link.family == socket.AF_INET)
+            if self.link.family == socket.AF_INET and self.board.words.heartbeat:
                 threading.Thread(target=self._beat, daemon=True).start()
             self.board.keep_crash_logs("crash-log" in self.board.faults.active())
             self.board.view.set_read_only("read-only" in self.board.faults.active())
@@ -193,6 +196,8 @@ class Session(threading.Thread):
             self._close_channel(channel, data)
         elif command == Command.HEARTBEAT:
             pass
+        elif self.refusal:
+            self.end(channel, fail=self.refusal)
         elif command == Command.EXECUTE:
             self._start(channel, ShellTask(self, channel, data))
         elif command == Command.SHELL_START:
@@ -211,13 +216,14 @@ class Session(threading.Thread):
 
     def _handle_simple(self, channel: int, command: int, data: bytes) -> None:
         if command == Command.REMOUNT:
-            self.end(channel, fail="Mount failed")
+            locked = self.board.words.tells_debug_mode and not self._is_debuggable
+            self.end(channel, fail="[E007100] Operate need running under debug mode" if locked else "Mount failed")
         elif command == Command.JDWP_LIST:
             self.end(channel, say="[Empty]")
         elif command == Command.RUNMODE and data.startswith(b"usb"):
             self.end(channel, fail="[E001000]For USB debugging, please set it on the device's Settings UI")
         elif command == Command.RUNMODE:
-            self.end(channel, say="" if b"close" in data else "Set device run mode successful.")
+            self._set_port(channel, data.split()[1:])
         elif command == Command.HILOG:
             self._start(channel, ShellTask(self, channel, b"hilog -h" if data.startswith(b"h") else b"hilog"))
         elif command == Command.ROOTRUN:
@@ -231,8 +237,19 @@ class Session(threading.Thread):
         else:
             self.end(channel, fail="Unknown command...")
 
+    @property
+    def _is_debuggable(self) -> bool:
+        return self.board.shown.parameters.get("const.debuggable") == "1"
+
+    def _set_port(self, channel: int, words: list[bytes]) -> None:
+        """``tmode port [N]`` and ``tmode port close``: answered, and nothing changed."""
+        if words and words[0] != b"close" and not words[0].isdigit():
+            self.end(channel, fail="[E001100]Invalid port")
+        else:
+            self.end(channel, say="" if words[:1] == [b"close"] else "Set device run mode successful.")
+
     def _change_user(self, channel: int) -> None:
-        if self.board.shown.parameters.get("const.debuggable") == "1":
+        if self._is_debuggable:
             os._exit(RESTART_EXIT)
         self.end(channel, fail="Cannot set root run mode in undebuggable version.")
 
@@ -263,4 +280,4 @@ class Session(threading.Thread):
 
 def _through_printf(message: str) -> str:
     """hdcd uses a message that holds a path as a printf format: what looks like a conversion comes back as memory."""
-    return re.sub(r"%[dixu]", lambda match: str(random.randrange(2**31)), message)  # noqa: S311
+    return re.sub(r"%[dixuX]", lambda match: str(random.randrange(2**31)), message)  # noqa: S311

@@ -47,6 +47,8 @@ class EmulatedBoard:
     hollow_tools: tuple[str, ...] = ()
     """Commands whose link exists on the board although toybox was built without them."""
     secure: bool = False
+    locked: bool = False
+    """Its image is no debug image: its daemon does not run as root, and the system stays as it is."""
     idle_seconds: float = 600.0
 
     @property

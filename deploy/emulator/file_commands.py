@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING
 from deploy.emulator.board_commands import is_swallowed
 from deploy.emulator.faults import FaultFile
 from deploy.emulator.files import (
+    NOT_ALLOWED,
+    SEND_USAGE,
     Incoming,
+    NotOpened,
     Options,
     Outgoing,
     Source,
     TaskFailed,
+    check_allowed,
     list_folders,
     list_sources,
     parse_arguments,
     reason,
 )
-from deploy.emulator.wire import BEGIN_FEATURES, Command, LinkEnded, pack
+from deploy.emulator.wire import BEGIN_FEATURES, OLD_BLOCK, Command, LinkEnded, pack
 
 if TYPE_CHECKING:
     from deploy.emulator.client import Client
@@ -37,12 +41,12 @@ STUCK_SECONDS = 2.0
 def send(client: Client, target: Target) -> None:
     """``file send [-a] [-z] [-m] [-sync] [-b BUNDLE] LOCAL REMOTE``"""
     try:
-        options, paths = parse_arguments(client.call.rest)
+        options, paths = parse_arguments(client.call.rest, bundles=client.words.bundles, usage=SEND_USAGE)
         if len(paths) < 2:
             raise TaskFailed("There is no remote path" if paths else "There is no local and remote path")
-        _refuse_bundle(options)
         local, remote = paths[-2:]
         source = Path(local if local.startswith("/") else options.cwd + local)
+        check_allowed(str(source), client.words)
         sources = _list_sources(client, source)
     except TaskFailed as failed:
         _say_failed(client, failed)
@@ -58,24 +62,19 @@ def send(client: Client, target: Target) -> None:
 
 def receive(client: Client, target: Target) -> None:
     """``file recv [-a] [-z] [-m] [-sync] [-b BUNDLE] REMOTE [LOCAL]``"""
-    try:
+    # The board reads the options, and finds what is wrong with them; here only the folder is of interest.
+    options = Options()
+    with contextlib.suppress(TaskFailed):
         options, _ = parse_arguments(client.call.rest)
-        _refuse_bundle(options)
-    except TaskFailed as failed:
-        _say_failed(client, failed)
-        return
     with contextlib.closing(client.open(target)) as link:
         link.send(Command.FILE_INIT, client.call.rest.strip().removeprefix(b"remote "))
         _receive_all(client, link, options)
 
 
-def _refuse_bundle(options: Options) -> None:
-    if options.bundle:
-        raise TaskFailed(f"[E005101] Invalid bundle name: {options.bundle}\r")
-
-
 def _say_failed(client: Client, failed: TaskFailed) -> None:
     client.write(b"[Fail]" + os.fsencode(str(failed)) + b"\n")
+    if str(failed) == NOT_ALLOWED:
+        client.log("I", b"Operation not allowed")
 
 
 def _list_sources(client: Client, local: Path) -> list[Source] | None:
@@ -86,10 +85,11 @@ def _list_sources(client: Client, local: Path) -> list[Source] | None:
         return None
 
 
-def _say_unreadable(client: Client, error: OSError, place: Path) -> None:
+def _say_unreadable(client: Client, error: OSError, place: Path, *, tree: bool = False, master: bool = True) -> None:
+    """The client says it twice: as an answer, and as a line of its log. `master`: it is the one that sends."""
     why, path = reason(error).encode(), os.fsencode(place)
     client.write(b"[Fail]Error opening file: %b, path:%b\n" % (why, path))
-    client.log("F", b"open path:%b, localPath:%b, error:%b, dir:0, master:1" % (path, path, why))
+    client.log("F", b"open path:%b, localPath:%b, error:%b, dir:%d, master:%d" % (path, path, why, tree, master))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class _Sending:
             try:
                 outgoing = Outgoing(source, remote, self.options)
             except OSError as error:
-                _say_unreadable(self.client, error, source.path)
+                _say_unreadable(self.client, error, source.path, tree=local.is_dir())
                 if len(sources) == 1:
                     return
                 continue
@@ -136,14 +136,16 @@ class _Sending:
 
     def _tell(self, answers: Answers, command: int, message: bytes) -> bool:
         self.link.send(command, message)
-        return self._wait_for(answers, Command.FILE_MODE)
+        return self._wait_for(answers, Command.FILE_MODE) is not None
 
     def _send_one(self, answers: Answers, outgoing: Outgoing) -> bool:
         self.link.send(Command.FILE_CHECK, outgoing.check_message())
-        if not self._wait_for(answers, Command.FILE_BEGIN):
+        features = self._wait_for(answers, Command.FILE_BEGIN)
+        if features is None:
             return False
+        block = self.client.words.block if features else min(self.client.words.block, OLD_BLOCK)
         try:
-            for prefix, payload in outgoing.blocks():
+            for prefix, payload in outgoing.blocks(block):
                 self.link.send_patiently(
                     Command.FILE_DATA, prefix + payload, patience=STUCK_SECONDS, on_stuck=self._get_stuck
                 )
@@ -153,7 +155,7 @@ class _Sending:
             return False
         except LinkEnded:
             pass  # The board may have said why before it hung up.
-        return self._wait_for(answers, Command.FILE_FINISH)
+        return self._wait_for(answers, Command.FILE_FINISH) is not None
 
     def _get_stuck(self) -> None:
         board = self.target.board
@@ -162,13 +164,13 @@ class _Sending:
         with self.client.server.change() as state:
             state.stuck_on = self.target.key
 
-    def _wait_for(self, answers: Answers, wanted: int) -> bool:
-        """Shows what comes until the wanted frame; False when the command ended first."""
+    def _wait_for(self, answers: Answers, wanted: int) -> bytes | None:
+        """Shows what comes until the wanted frame; its data, or None when the command ended first."""
         for command, data in answers:
             if command == wanted:
-                return True
+                return data
             self.client.show(command, data)
-        return False
+        return None
 
 
 def _receive_all(client: Client, link: Link, options: Options) -> None:
@@ -190,6 +192,9 @@ def _receive_all(client: Client, link: Link, options: Options) -> None:
                 return
             else:
                 client.show(command, data)
+    except NotOpened as failed:
+        assert isinstance(failed.__cause__, OSError)
+        _say_unreadable(client, failed.__cause__, Path(incoming.path), tree=incoming.is_tree, master=False)
     except TaskFailed as failed:
         _say_failed(client, failed)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -13,7 +14,7 @@ from stat import S_ISREG
 from deploy.emulator.injector import OutOfSpace
 from deploy.emulator.lz4_block import decompress
 from deploy.emulator.versions import Words, words_of
-from deploy.emulator.wire import BLOCK, PREFIX_BYTES, data_prefix, number, pack, parse_prefix, text, unpack
+from deploy.emulator.wire import PREFIX_BYTES, data_prefix, number, pack, parse_prefix, text, unpack
 
 REASONS = {
     errno.ENOENT: "no such file or directory",
@@ -39,8 +40,20 @@ def reason(error: OSError) -> str:
     return REASONS.get(error.errno or 0, os.strerror(error.errno or 0).lower())
 
 
+SEND_USAGE = "Usage: hdc file send [-b bundlename] local remote"
+RECEIVE_USAGE = "Usage: hdc file recv [-b bundlename] remote local"
+NOT_ALLOWED = "[E005008] Operation not allowed"
+_NO_BUNDLE = "[E005003] The parameter is missing, correct your input by referring below:"
+_PROTECTED = ("/data/service/el1/public/hdc", "/data/service/el2/public/hdc_service")
+"""Where hdcd keeps its keys."""
+
+
 class TaskFailed(Exception):
     """The transfer stops; the text is what stands behind ``[Fail]``. The error that caused it is ``__cause__``."""
+
+
+class NotOpened(TaskFailed):
+    """A file cannot be opened: the one failure that a client also writes into its log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +67,18 @@ class Options:
     cwd: str = ""
     remote: bool = False
     bundle: str = ""
+
+
+def refuse_bundle(bundle: str) -> None:
+    """Raises TaskFailed for the folder of an application: there are none on an emulated board."""
+    if bundle:
+        raise TaskFailed(f"[E005101] Invalid bundle name: {bundle}")
+
+
+def check_allowed(path: str, words: Words) -> None:
+    """Raises TaskFailed for a place of hdcd's own keys."""
+    if words.protects_keys and any(place in os.path.normpath(path) for place in _PROTECTED):
+        raise TaskFailed(NOT_ALLOWED)
 
 
 def split_arguments(line: bytes) -> list[bytes]:
@@ -77,8 +102,11 @@ def split_arguments(line: bytes) -> list[bytes]:
     return words
 
 
-def parse_arguments(line: bytes) -> tuple[Options, list[str]]:
-    """Options and paths of a file command. Raises TaskFailed for an option that does not exist."""
+def parse_arguments(line: bytes, *, bundles: bool = True, usage: str = "") -> tuple[Options, list[str]]:
+    """Options and paths of a file command; `bundles`: ``-b`` is an option, without a name of which `usage` is shown.
+
+    Raises TaskFailed for an option that does not exist.
+    """
     words = [os.fsdecode(word) for word in split_arguments(line)]
     flags: dict[str, bool] = {}
     cwd = bundle = ""
@@ -89,8 +117,10 @@ def parse_arguments(line: bytes) -> tuple[Options, list[str]]:
         word = words[at]
         if word in names:
             flags[names[word]] = True
-        elif word in ("-cwd", "-b"):
+        elif word == "-cwd" or (word == "-b" and bundles):
             at += 1
+            if word == "-b" and at == len(words):
+                raise TaskFailed(f"{_NO_BUNDLE}\n{usage}")
             value = words[at] if at < len(words) else ""
             cwd, bundle = (value, bundle) if word == "-cwd" else (cwd, value)
         elif word.startswith("-"):
@@ -173,12 +203,13 @@ class Outgoing:
             b"",
         )
 
-    def blocks(self) -> Iterator[tuple[bytes, bytes]]:
-        """FILE_DATA as (prefix, payload); one empty block for an empty file. Raises TaskFailed when reading fails."""
+    def blocks(self, size: int) -> Iterator[tuple[bytes, bytes]]:
+        """FILE_DATA as (prefix, payload of `size` bytes); one empty block for an empty file. Raises TaskFailed when
+        reading fails."""
         offset = 0
         while True:
             try:
-                payload = os.read(self._descriptor, BLOCK)
+                payload = os.read(self._descriptor, size)
             except OSError as error:
                 stop = f"Transfer Stop at:{offset}/{self.state.st_size}(Bytes), Reason: {reason(error)}"
                 raise TaskFailed(stop) from error
@@ -215,13 +246,19 @@ class Incoming:
     bytes_received: int = 0
     started: float = field(default_factory=time.monotonic)
     _descriptor: int = -1
-    _path: str = ""
+    path: str = ""
+    """Where the present file goes."""
     _size: int = 0
     _here: int = 0
     _times: tuple[int, int] | None = None
     _strip: bool | None = None
     _mode: tuple[int, int, int] | None = None
     _folder_modes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the files belong to a tree."""
+        return self._strip is not None
 
     def take_mode(self, data: bytes, *, folder: bool) -> None:
         """FILE_MODE or DIR_MODE, which come before the FILE_CHECK that they belong to."""
@@ -236,10 +273,12 @@ class Incoming:
         fields = unpack(data)
         name = os.fsdecode(text(fields, 6)).replace("\\", "/")
         typed = os.fsdecode(text(fields, 5))
+        refuse_bundle(os.fsdecode(text(fields, 12)))
+        check_allowed(typed, self.words)
         destination = typed if typed.startswith("/") else self.base + typed
         self._size, self._here = number(fields, 1), 0
         self._times = (number(fields, 2), number(fields, 3)) if number(fields, 9) else None
-        self._path = self._tree_path(destination, name) if "/" in name else self._single_path(destination, name)
+        self.path = self._tree_path(destination, name) if "/" in name else self._single_path(destination, name)
         if number(fields, 7):
             self._refuse_older(number(fields, 3))
         self._descriptor = self._open()
@@ -299,7 +338,17 @@ class Incoming:
             name = name.partition("/")[2]
         path = f"{destination.rstrip('/')}/{name}"
         self._make_folders(path.rpartition("/")[0])
+        if not self._strip:
+            self._set_folder_modes(destination.rstrip("/"), name)
         return path
+
+    def _set_folder_modes(self, destination: str, name: str) -> None:
+        """With ``-m``, the folders on the way to a file get their modes; in a tree that is a copy they have no names."""
+        names = name.split("/")[:-1]
+        for count in range(1, len(names) + 1):
+            folder = "/".join(names[:count])
+            if folder in self._folder_modes:
+                self.to_host(f"{destination}/{folder}").chmod(self._folder_modes[folder])
 
     def _make_folders(self, folder: str) -> None:
         missing = []
@@ -313,7 +362,9 @@ class Incoming:
                     raise refusal
                 place.mkdir(mode=0o750)
             except FileExistsError:
-                continue
+                if place.is_dir():
+                    continue
+                raise TaskFailed(f"File exists, path:{path}") from None
             except OSError as error:
                 text = self.words.no_folder.format(reason=reason(error), masked=_masked(path), path=path)
                 raise TaskFailed(text) from error
@@ -321,14 +372,14 @@ class Incoming:
     def _refuse_older(self, mtime_ns: int) -> None:
         # hdc compares seconds with nanoseconds, which makes the option useless; so it is.
         try:
-            state = self.to_host(self._path).stat()
+            state = self.to_host(self.path).stat()
         except OSError:
             return
         if int(state.st_mtime) >= mtime_ns:
-            raise TaskFailed(f"Target file is the same date or newer,path: {self._path}")
+            raise TaskFailed(f"Target file is the same date or newer,path: {self.path}")
 
     def _open(self) -> int:
-        place = self.to_host(self._path)
+        place = self.to_host(self.path)
         try:
             if refusal := self.refuses(place):
                 raise refusal
@@ -336,12 +387,14 @@ class Incoming:
                 raise OSError(errno.ETXTBSY, "busy")
             return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         except OSError as error:
-            raise TaskFailed(f"Error opening file: {reason(error)}, path:{self._path}") from error
+            raise NotOpened(f"Error opening file: {reason(error)}, path:{self.path}") from error
 
     def _complete(self) -> None:
         if S_ISREG(os.fstat(self._descriptor).st_mode):
             os.fsync(self._descriptor)
         if self._mode is not None:
+            with contextlib.suppress(OSError):  # Not every user may give files away.
+                os.fchown(self._descriptor, self._mode[1], self._mode[2])
             os.fchmod(self._descriptor, self._mode[0])
         if self._times is not None:
             os.utime(self._descriptor, ns=self._times)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deploy.emulator.board_commands import with_target
 from deploy.emulator.forward import OK, end_forward, is_alive, start_forward
-from deploy.emulator.forwarding import BadNode, check_node
-from deploy.emulator.targets import NoTarget
+from deploy.emulator.forwarding import KINDS, BadNode, check_node
 
 if TYPE_CHECKING:
     from deploy.emulator.client import Client
+    from deploy.emulator.targets import Target
 
 
 def run_forward(client: Client) -> None:
     """``fport ls``, ``fport rm A B``, ``fport LOCAL REMOTE``, ``rport REMOTE LOCAL``"""
     words = client.call.arguments
-    if words[:1] == ("ls",):
+    if not words:
+        client.say("[Fail]Unknown command...\n")
+    elif words == ("ls",) and client.call.words == "fport":
         _list(client)
-    elif words[:1] == ("rm",) and len(words) == 3:
-        _remove(client, words[1], words[2])
-    elif len(words) == 2:
-        _add(client, words[0], words[1])
+    elif words[0] == "rm" and client.call.words == "fport":
+        _remove(client, " ".join(words[1:]))
     else:
-        client.say("[Fail]Incorrect forward command\n")
+        _add(client)
+
+
+def _complain_of_node(client: Client) -> str:
+    known = client.call.arguments[0].startswith(tuple(f"{kind}:" for kind in KINDS))
+    return "" if known else "[Fail]Incorrect forward command\n"
 
 
 def _list(client: Client) -> None:
@@ -35,26 +41,24 @@ def _list(client: Client) -> None:
     client.say("".join(lines) or "[Empty]")
 
 
-def _remove(client: Client, first: str, second: str) -> None:
+def _remove(client: Client, rule: str) -> None:
     with client.server.change() as state:
-        found = [forward for forward in state.forwards if (forward["first"], forward["second"]) == (first, second)]
+        found = [forward for forward in state.forwards if f"{forward['first']} {forward['second']}" == rule]
         state.forwards = [forward for forward in state.forwards if forward not in found]
     for forward in found:
         end_forward(forward)
     if found:
-        client.say(f"Remove forward ruler success, ruler:{first} {second}")
+        client.say(f"Remove forward ruler success, ruler:{rule}")
     else:
-        client.say(f"[Fail]Remove forward ruler failed, ruler is not exist {first} {second}")
+        client.say(f"[Fail]Remove forward ruler failed, ruler is not exist {rule}")
 
 
-def _add(client: Client, first: str, second: str) -> None:
+@with_target(_complain_of_node)
+def _add(client: Client, target: Target) -> None:
     try:
-        target = client.targets.choose(client.call.key)
+        first, second = (*client.call.arguments, "")[:2]
         check_node(first)
         check_node(second)
-    except NoTarget as error:
-        client.refuse(error)
-        return
     except BadNode as error:
         client.say(f"[Fail]{error}")
         return

@@ -14,6 +14,8 @@ from deploy.emulator.wire import Command
 ID_BYTES = 4
 PARAMETER = bytes(8)
 CHUNK = 65_536
+KINDS = ("tcp", "localabstract", "localreserved", "localfilesystem", "dev", "jdwp", "ark")
+"""With one of these hdc begins to read a node; the emulated board has the first, the second and the fourth."""
 Send = Callable[[int, bytes], None]
 
 

@@ -5,20 +5,30 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from deploy.emulator.targets import NOT_ANSWERED, REFUSED, is_unanswered
+from deploy.emulator.targets import complaint_of
 from deploy.emulator.wire import BANNER, Auth, Command, Level, LinkEnded, pack, pack_tags, read_frame, text, unpack
 
 if TYPE_CHECKING:
     from deploy.emulator.daemon import Session
+
+FIRST_WITH_TAGS = b"Ver: 3.0.0b"
+"""Hosts of an older version get the board's name alone; versions are compared as strings."""
+TOO_OLD = "[E000001]:The sdk hdc.exe version is too low, please upgrade to the latest version."
 
 
 def greet(session: Session, *, secure: bool) -> None:
     """Shakes hands. Raises LinkEnded when the other side is no host, or one that cannot prove who it is."""
     hello = _read(session)
     version = text(hello, 6)
-    if secure:
-        _authorise(session, version)
-    _agree(session, version, "", "SUCCESS")
+    if version < FIRST_WITH_TAGS:
+        session.refusal = TOO_OLD if secure else ""
+        session.send(
+            0, Command.HANDSHAKE, pack(BANNER, Auth.OK, 0, b"", session.board.shown.host_name.encode(), version)
+        )
+    else:
+        if secure:
+            _authorise(session, version)
+        _agree(session, version, "", "SUCCESS")
     session.send(0, Command.CHANNEL_CLOSE, b"\x01")
 
 
@@ -40,9 +50,10 @@ def _agree(session: Session, version: bytes, complaint: str, status: str) -> Non
         "emgmsg": complaint,
         "devname": session.board.shown.host_name,
         "daemonauthstatus": status,
-        "1200": "enable",
-        "supportfeatures": "heartbeat",
     }
+    words = session.board.words
+    tags |= {"1200": "enable"} if words.bundles else {}
+    tags |= {"supportfeatures": "heartbeat"} if words.heartbeat else {}
     session.send(0, Command.HANDSHAKE, pack(BANNER, Auth.OK, 0, b"", pack_tags(tags), version))
 
 
@@ -71,7 +82,7 @@ def _ask_user(session: Session, version: bytes) -> None:
     told = ""
     while True:
         faults = session.board.faults.active()
-        complaint = REFUSED if "refused" in faults else NOT_ANSWERED if is_unanswered(faults) else ""
+        complaint = complaint_of(faults, session.board.words)
         if not complaint:
             return
         if complaint != told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from deploy.emulator.client import Client
 
 POLL_SECONDS = 1.0
+REMOVE = " -remove"
+LONGEST_ADDRESS = 50
 
 
 def list_targets(client: Client) -> None:
@@ -50,23 +53,26 @@ def wait_for_board(client: Client) -> None:
 
 def connect_board(client: Client) -> None:
     """``tconn KEY [-remove]``"""
-    words = client.call.arguments
-    if not words:
-        client.say("[Fail]IP:Port incorrect\n")
-        return
-    key = words[0]
-    if "-remove" in words:
-        _remove(client, key)
-        return
-    complaint = _complaint(client, key)
+    text = client.call.rest.decode("utf-8", "surrogateescape").removeprefix(" ")
+    removes = text.endswith(REMOVE)
+    key = text.removesuffix(REMOVE).rstrip()
+    if key.startswith("localhost:"):
+        key = f"127.0.0.1:{key.partition(':')[2]}"
+    complaint = _complaint(client, key, too_long=not removes and len(os.fsencode(key)) > LONGEST_ADDRESS)
     if complaint:
         client.say(complaint)
+        return
+    if removes:
+        _remove(client, key)
         return
     known = {target.key: target for target in client.targets.all()}
     if key in known and known[key].status == "Connected":
         client.say("[Info]Target is connected, repeat operation")
         return
     board = next((board for board in list_emulated() if board.key == key), None)
+    if ":" not in key:
+        client.say("[Fail]CreateConnect failed")
+        return
     try:
         name = _meet(client, key, board)
     except (LinkEnded, OSError):
@@ -100,19 +106,21 @@ def _remove(client: Client, key: str) -> None:
         state.keys[key]["status"] = "Offline"
 
 
-def _complaint(client: Client, key: str) -> str:
-    """What is wrong with an address; empty when nothing is."""
-    if ":" not in key:
-        return "[Fail]CreateConnect failed"
-    address, _, port = key.rpartition(":")
-    if ":" in address or not address or not port:
-        return "[Fail]IP:Port incorrect\n"
+def _complaint(client: Client, key: str, *, too_long: bool) -> str:
+    """What the server finds wrong with an address before it tries it; empty when nothing is."""
+    complaint = "[Fail]Error connect key's size\n" if too_long else ""
+    address, colon, port = key.partition(":")
+    if not colon:
+        return complaint
     parts = address.split(".")
-    if len(parts) != 4 or not all(part.isdigit() and int(part) < 256 for part in parts):
-        return client.words.bad_address
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    if not is_address and client.words.checks_address:
+        return "[Fail][E001104]:IP address incorrect\n"
+    if not port.isdigit():
         return "[Fail]Port incorrect\n"
-    return ""
+    if not is_address or not 0 < int(port) < 65536:
+        return "[Fail]IP:Port incorrect\n"
+    return complaint
 
 
 def start_server(client: Client) -> None:
@@ -123,9 +131,14 @@ def start_server(client: Client) -> None:
 
 
 def choose_any(client: Client) -> None:
-    """``any`` without a command behind it."""
+    """``any``, which is no key but a command: it connects the first board, and fails when there is just one."""
     line = client.call.rest.strip()
-    client.say("[Fail]Unknown command...\n" if line else "[Fail]No target available")
+    if line:
+        client.say("[Fail]Unknown command...\n")
+        return
+    count = sum(target.status != "Offline" for target in client.targets.all())
+    answers = {0: "[Fail]No target available", 1: client.words.broken_link}
+    client.say(answers.get(count, "[Info]Target is connected, repeat operation"))
 
 
 HOST_COMMANDS: dict[str, Callable[[Client], None]] = {

@@ -68,8 +68,9 @@ def _be_ready(daemon: Daemon, report_to: int) -> None:
 
 def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     profile, shown = load_emulation(board.profile)
-    if board.secure:
-        shown = dataclasses.replace(shown, parameters={**shown.parameters, "const.hdc.secure": "1"})
+    parameters = {"const.hdc.secure": "1"} if board.secure else {}
+    parameters |= {"const.debuggable": "0"} if board.locked else {}
+    shown = dataclasses.replace(shown, parameters={**shown.parameters, **parameters})
     if board.memory_kib:
         memory = {"total": board.memory_kib, "available": board.memory_kib, "swap": 0}
         shown = dataclasses.replace(shown, memory_kib=memory)

@@ -58,6 +58,11 @@ class Link:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `close` has not been called."""
+        return self._socket.fileno() >= 0
+
     def answers(self) -> Iterator[tuple[int, bytes]]:
         """Frames of this link's channel up to the one that closes it."""
         while True:
@@ -95,7 +100,8 @@ class Link:
             if channel == 0 and command == Command.HANDSHAKE:
                 answer = unpack(data)
                 if number(answer, 2) == Auth.OK:
-                    tags = unpack_tags(text(answer, 5))
+                    # To an old host the board tells its name alone.
+                    tags = unpack_tags(text(answer, 5)) or {"devname": text(answer, 5).decode("utf-8", "replace")}
                 elif number(answer, 2) in (Auth.PUBLIC_KEY, Auth.SIGNATURE):
                     self._identify(number(answer, 2), text(answer, 5), session, key, version)
                 else:

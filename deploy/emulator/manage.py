@@ -55,6 +55,7 @@ def list_boards() -> None:
 @click.option("--memory-kib", type=click.IntRange(min=0), help="Memory for programs; beyond it the largest is killed.")
 @click.option("--release", help="OpenHarmony release that the board's hdc plays, such as 5.0 or 7.0.")
 @click.option("--secure/--open", default=None, help="Over TCP, ask for this computer's key, as boards for sale do.")
+@click.option("--locked/--debug", default=None, help="An image as it is sold: no root, no `target mount`.")
 @click.option("--hide", multiple=True, help="A command that the board shall lack, such as sha256sum.")
 @click.option("--hollow", multiple=True, help="A command whose link exists, but which toybox does not have.")
 @click.option(
@@ -68,6 +69,7 @@ def create(
     memory_kib: int | None,
     release: str | None,
     secure: bool | None,
+    locked: bool | None,
     hide: tuple[str, ...],
     hollow: tuple[str, ...],
     library: tuple[str, ...],
@@ -85,6 +87,7 @@ def create(
         "memory_kib": memory_kib,
         "version": release,
         "secure": secure,
+        "locked": locked,
         "hidden_tools": list(hide) or None,
         "hollow_tools": list(hollow) or None,
         "libraries": libraries or None,

@@ -23,12 +23,14 @@ from deploy.emulator.board_commands import with_target
 from deploy.emulator.client import Client
 from deploy.emulator.state import Server
 from deploy.emulator.targets import NOT_MATCHED, NoTarget, Target
-from deploy.emulator.wire import Command, LinkEnded, read_exactly
+from deploy.emulator.versions import words_of
+from deploy.emulator.wire import OLD_BLOCK, Command, LinkEnded, read_exactly
 
 if TYPE_CHECKING:
     from deploy.emulator.link import Link
 
-BANNER = b"OHOS HDC\0\0\0H"
+BANNER = b"OHOS HDC\0\0\0"
+LARGE_BLOCKS = b"H"
 GREETING_BYTES = (44, 108, 268)
 """Sizes of a client's first frame: plain, with a version, with a long key."""
 KEY_BYTES = 32
@@ -73,6 +75,7 @@ def serve(server: Server) -> None:
         server.start()
         with server.change() as state:
             state.process = os.getpid()
+        server.pid_file.write_text(f"{os.getpid()}")
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         last = time.monotonic()
         while time.monotonic() < last + IDLE_SECONDS and server.runs:
@@ -86,7 +89,8 @@ def serve(server: Server) -> None:
 
 def _talk(connection: socket.socket, server: Server) -> None:
     with connection, contextlib.suppress(LinkEnded, OSError):
-        send(connection, BANNER + os.urandom(4) + bytes(28))
+        tag = LARGE_BLOCKS if words_of().block > OLD_BLOCK else b"\0"
+        send(connection, BANNER + tag + os.urandom(4) + bytes(28))
         greeting = receive(connection)
         if len(greeting) not in GREETING_BYTES or greeting[:8] != BANNER[:8]:
             return
@@ -200,7 +204,7 @@ def read_line(line: bytes, key: str) -> Call:
     return Call(key=key, words="wait" if name.startswith("wait") else name, rest=rest, arguments=arguments)
 
 
-@with_target
+@with_target()
 def relay_file(client: Client, target: Target) -> None:
     """A file command whose client does the work: its frames are passed on, with their command number before them."""
     assert isinstance(client, Channel)
@@ -226,7 +230,7 @@ def _pass_on(client: Channel, link: Link) -> None:
         link.break_off()
 
 
-@with_target
+@with_target()
 def relay_shell(client: Client, target: Target) -> None:
     """An interactive shell: what the client sends is typed on the board's terminal."""
     assert isinstance(client, Channel)

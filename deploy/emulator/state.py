@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import ipaddress
 import json
 import os
 from collections.abc import Iterator
@@ -15,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deploy.emulator.arguments import BadArgument
+
 PORT = "OHOS_HDC_SERVER_PORT"
 DEFAULT_PORT = 8710
-
-
-WAIT_SECONDS = 12.0
-"""How long a client looks for a server before it gives up."""
+PORT_DIGITS = 5
+LARGEST_PORT = 65535
 
 
 class NoServer(Exception):
@@ -40,6 +41,8 @@ class State:
     stuck_on: str = ""
     process: int = 0
     """Process that serves other clients over TCP; 0: none."""
+    born: str = ""
+    """Made up when the server was started, so that another one on the same port is told apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +57,13 @@ class Server:
         return self.folder / f".ohforge-hdc-{self.port}.json"
 
     @property
+    def owner_file(self) -> Path:
+        """The port of the only server of this temporary folder."""
+        return self.folder / ".ohforge-hdc-owner"
+
+    @property
     def pid_file(self) -> Path:
-        """hdc's own lock file: whoever holds it is the only server of this temporary folder."""
+        """hdc's own file: the number of the server's process. It is there while a process serves other clients."""
         return self.folder / ".HDCServer.pid"
 
     @property
@@ -87,35 +95,57 @@ class Server:
         if self.runs:
             return
         with contextlib.suppress(FileNotFoundError, ValueError):
-            other = int(self.pid_file.read_text().split()[0])
+            other = int(self.owner_file.read_text())
             if other != self.port and Server(port=other, folder=self.folder).runs:
                 raise NoServer("Connect server failed\n", wait=True)
-        with self.change():
-            pass
-        self.pid_file.write_text(f"{self.port}\n")
+        with self.change() as state:
+            state.born = state.born or os.urandom(8).hex()
+        self.owner_file.write_text(f"{self.port}\n")
 
     def kill(self) -> State:
         """Ends the server of this temporary folder, whatever port it serves; returns what it still held."""
         with contextlib.suppress(FileNotFoundError, ValueError):
-            other = Server(port=int(self.pid_file.read_text().split()[0]), folder=self.folder)
+            other = Server(port=int(self.owner_file.read_text()), folder=self.folder)
             state = other.read()
-            other.file.unlink(missing_ok=True)
-            self.pid_file.unlink(missing_ok=True)
+            for file in (other.file, self.owner_file, self.pid_file):
+                file.unlink(missing_ok=True)
             return state
         return State()
 
 
 def find_server(option: str) -> Server:
-    """The server that a call means, from ``-s [IP:]PORT`` or the variable. Raises NoServer for a bad port."""
-    given = option.rpartition(":")[2] if option else os.environ.get(PORT, "")
-    port = DEFAULT_PORT
-    if given:
-        if not given.isdigit():
-            raise NoServer(f"OHOS_HDC_SERVER_PORT {given} is not digit\n")
-        port = int(given)
-        if not 0 < port <= 65535:
-            raise NoServer(f"OHOS_HDC_SERVER_PORT {given} is not in (0, 65535] range\n")
+    """The server that a call means, from ``-s [IP:]PORT`` or the variable.
+
+    Raises NoServer for a bad port in the variable, BadArgument for a bad option.
+    """
+    port = _port_of_option(option) if option else _port_of_variable(os.environ.get(PORT, ""))
     return Server(port=port, folder=temporary_folder())
+
+
+def _port_of_variable(given: str) -> int:
+    if not given:
+        return DEFAULT_PORT
+    if len(given) <= PORT_DIGITS and not given.isdigit():
+        raise NoServer(f"{PORT} {given} is not digit\n")
+    if len(given) > PORT_DIGITS or not 0 < int(given) <= LARGEST_PORT:
+        raise NoServer(f"{PORT} {given} is not in (0, 65535] range\n")
+    return int(given)
+
+
+def _port_of_option(given: str) -> int:
+    address, colon, port = given.rpartition(":")
+    if not colon and len(port) > PORT_DIGITS:
+        raise BadArgument("The port-string's length must < 5\n")
+    if not port.isdigit():
+        raise BadArgument(f"The port must be digit {'str' if colon else 'buf'}:{port}\n")
+    if not 0 < int(port) <= LARGEST_PORT:
+        raise BadArgument("-s content port incorrect.\n" if colon else "Port range incorrect\n")
+    try:
+        if colon:
+            ipaddress.ip_address(address)
+    except ValueError:
+        raise BadArgument("-s content IP incorrect.\n") from None
+    return int(port)
 
 
 def temporary_folder() -> Path:

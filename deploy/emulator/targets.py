@@ -22,19 +22,6 @@ from deploy.emulator.versions import Words
 STARTING = (
     "[Fail][E000004]:The communication channel is being established.\r\nPlease wait for several seconds and try again."
 )
-NOT_ANSWERED = (
-    "[Fail][E000002]:The device unauthorized.\r\n"
-    "This server's public key is not set.\r\n"
-    "Please check for a confirmation dialog on your device.\r\n"
-    "Otherwise try 'hdc kill' if that seems wrong."
-)
-REFUSED = (
-    "[Fail][E000003]:The device unauthorized.\r\n"
-    "The user denied the access for the device.\r\n"
-    "Please execute 'hdc kill' and redo your command,\r\n"
-    "then check for a confirmation dialog on your device."
-)
-BROKEN_LINK = "[Fail][E002106] Failed to communicate with daemon"
 NOT_MATCHED = "[Fail]Not match target founded, check connect-key please"
 
 
@@ -109,7 +96,7 @@ class Targets:
             return "Offline"
         if board is not None and board.port and (not is_running(board) or generation(board) != known.get("generation")):
             return "Offline"
-        if "refused" in faults or is_unanswered(faults):
+        if self.words.authorises and complaint_of(faults, self.words):
             return "Unauthorized"
         return "Connected"
 
@@ -122,11 +109,9 @@ class Targets:
         if faults.use("starting"):
             raise NoTarget(STARTING)
         if faults.use("broken-link"):
-            raise NoTarget(BROKEN_LINK)
-        if "refused" in faults.active():
-            raise NoTarget(REFUSED)
-        if is_unanswered(faults.active()):
-            raise NoTarget(NOT_ANSWERED)
+            raise NoTarget(self.words.broken_link)
+        if self.words.authorises and (complaint := complaint_of(faults.active(), self.words)):
+            raise NoTarget(complaint)
 
     def _make_default(self, key: str) -> None:
         """The boards of our own profiles exist as soon as they are named."""
@@ -137,9 +122,11 @@ class Targets:
                 create_board(key)
 
 
-def is_unanswered(faults: dict[str, Parameters]) -> bool:
-    """Whether the board's user still has to answer the dialog."""
+def complaint_of(faults: dict[str, Parameters], words: Words) -> str:
+    """What a computer hears whose key the board's user has not accepted; empty when nothing keeps it out."""
+    if "refused" in faults:
+        return words.refused
     fault = faults.get("unauthorised")
-    if fault is None:
-        return False
-    return not fault["seconds"] or time.time() < fault["since"] + fault["seconds"]
+    if fault is None or (fault["seconds"] and time.time() >= fault["since"] + fault["seconds"]):
+        return ""
+    return words.not_answered

@@ -12,10 +12,21 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from deploy.emulator.files import Incoming, Outgoing, TaskFailed, list_folders, list_sources, parse_arguments, reason
+from deploy.emulator.files import (
+    RECEIVE_USAGE,
+    Incoming,
+    Outgoing,
+    TaskFailed,
+    check_allowed,
+    list_folders,
+    list_sources,
+    parse_arguments,
+    reason,
+    refuse_bundle,
+)
 from deploy.emulator.forwarding import ID_BYTES, PARAMETER, BadNode, Relay, check_node, listen_at
 from deploy.emulator.injector import FREEZE, LinkCut, Restart
-from deploy.emulator.wire import BEGIN_FEATURES, Command, pack
+from deploy.emulator.wire import BEGIN_FEATURES, OLD_BLOCK, Command, pack
 
 if TYPE_CHECKING:
     from deploy.emulator.daemon import Session
@@ -189,7 +200,8 @@ class FileReceiveTask:
             self._session.send(self._channel, Command.FILE_MODE, b"")
         elif command == Command.FILE_CHECK:
             self._incoming.open(data)
-            self._session.send(self._channel, Command.FILE_BEGIN, BEGIN_FEATURES)
+            features = BEGIN_FEATURES if self._words.block > OLD_BLOCK else b""
+            self._session.send(self._channel, Command.FILE_BEGIN, features)
         elif command == Command.FILE_DATA:
             if self._incoming.take(data):
                 self._session.send(self._channel, Command.FILE_FINISH, b"\x01")
@@ -253,10 +265,13 @@ class FileSendTask:
             pass
 
     def _send_all(self) -> None:
-        options, paths = parse_arguments(self._line)
+        words = self._session.board.words
+        options, paths = parse_arguments(self._line, bundles=words.bundles, usage=RECEIVE_USAGE)
         if not paths:
             raise TaskFailed("There is no local and remote path")
         remote, local = paths[-2:] if len(paths) > 1 else (paths[-1], ".")
+        refuse_bundle(options.bundle)
+        check_allowed(remote, words)
         place = self._session.board.to_host(remote if remote.startswith("/") else f"/{remote}")
         try:
             sources = list_sources(place)
@@ -287,9 +302,10 @@ class FileSendTask:
             self._session.send(self._channel, Command.FILE_MODE, outgoing.mode_message())
             self._wait_for(Command.FILE_MODE)
         self._session.send(self._channel, Command.FILE_CHECK, outgoing.check_message())
-        self._wait_for(Command.FILE_BEGIN)
+        features = self._wait_for(Command.FILE_BEGIN)
+        block = self._session.board.words.block
         offset = 0
-        for prefix, payload in outgoing.blocks():
+        for prefix, payload in outgoing.blocks(block if features else min(block, OLD_BLOCK)):
             if self._stopped:
                 raise _Stopped
             self._session.send(
@@ -298,13 +314,13 @@ class FileSendTask:
             offset += len(payload)
         self._wait_for(Command.FILE_FINISH)
 
-    def _wait_for(self, wanted: int) -> None:
+    def _wait_for(self, wanted: int) -> bytes:
         with self._changed:
             while not self._stopped:
                 while self._answers:
-                    command, _ = self._answers.pop(0)
+                    command, data = self._answers.pop(0)
                     if command == wanted:
-                        return
+                        return data
                 self._changed.wait()
         raise _Stopped
 

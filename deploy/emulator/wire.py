@@ -15,8 +15,8 @@ PROTOCOL_VERSION = 1
 V_CODE = 9
 HEADER = struct.Struct(">2sHBHI")
 LONGEST_BODY = 2**31 - 1
-BLOCK = 418_611
-"""Payload of one FILE_DATA frame in bytes: 0.8 of a 511 KiB buffer."""
+OLD_BLOCK = 49_152
+"""Payload of a FILE_DATA frame for a peer that names no features in its FILE_BEGIN."""
 PREFIX_BYTES = 64
 BANNER = b"OHOS HDC"
 BEGIN_FEATURES = b"\x05" + bytes(7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -72,8 +73,15 @@ def test_usage_goes_to_standard_error_or_output_depending_on_the_word(hdc: Hdc) 
         ("abc", b"[Fail]CreateConnect failed\r\n"),
         ("1.2.3:5555", b"[Fail][E001104]:IP address incorrect\n"),
         ("999.0.0.1:5555", b"[Fail][E001104]:IP address incorrect\n"),
-        ("127.0.0.1:99999", b"[Fail]Port incorrect\n"),
+        ("::1:5555", b"[Fail][E001104]:IP address incorrect\n"),
+        (":5555", b"[Fail][E001104]:IP address incorrect\n"),
+        ("127.0.0.1:", b"[Fail]Port incorrect\n"),
+        ("127.0.0.1:http", b"[Fail]Port incorrect\n"),
+        ("127.0.0.1:99999", b"[Fail]IP:Port incorrect\n"),
+        ("127.0.0.1:0", b"[Fail]IP:Port incorrect\n"),
         ("127.0.0.1:1", b"[Fail]Connect failed\r\n"),
+        ("localhost:1", b"[Fail]Connect failed\r\n"),
+        ("k" * 51, b"[Fail]Error connect key's size\n"),
     ],
 )
 def test_tconn_says_what_is_wrong_with_an_address(hdc: Hdc, key: str, answer: bytes) -> None:
@@ -82,6 +90,7 @@ def test_tconn_says_what_is_wrong_with_an_address(hdc: Hdc, key: str, answer: by
 
 def test_tconn_of_an_unknown_key_cannot_be_undone(hdc: Hdc) -> None:
     assert hdc("tconn", "127.0.0.1:2", "-remove").stdout == b"[Fail]No target available\r\n"
+    assert hdc("tconn", "999.0.0.1:2", "-remove").stdout == b"[Fail][E001104]:IP address incorrect\n"
 
 
 def test_forwards_are_added_listed_and_removed(hdc: Hdc) -> None:
@@ -105,8 +114,11 @@ def test_a_reverse_forward_is_listed_as_such(hdc: Hdc) -> None:
 
 
 def test_wrong_forwards_are_told_apart(hdc: Hdc) -> None:
-    assert hdc.board("fport", "tcp:19815") == b"[Fail]Incorrect forward command\n"
-    assert hdc.board("fport", "nothing:x", "tcp:19816") == b"[Fail]Forward parament failed\r\n"
+    for words in (("nothing:x", "tcp:19816"), ("19815", "tcp:19816"), ("rmx",)):
+        assert hdc.board("fport", *words) == b"[Fail]Incorrect forward command\n"
+    for words in (("tcp:19815",), ("tcp:0", "tcp:19816"), ("tcp:99999", "tcp:19816"), ("tcp:19815", "19816")):
+        assert hdc.board("fport", *words) == b"[Fail]Forward parament failed\r\n"
+    assert hdc.board("fport") == b"[Fail]Unknown command...\n"
 
 
 def test_run_modes_are_answered_by_the_board(hdc: Hdc) -> None:
@@ -115,12 +127,47 @@ def test_run_modes_are_answered_by_the_board(hdc: Hdc) -> None:
     )
     assert hdc.board("tmode", "port", "5555") == b"Set device run mode successful.\r\n"
     assert hdc.board("tmode", "port", "close") == b""
+    assert hdc.board("tmode", "port", "55x") == b"[Fail][E001100]Invalid port\r\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ((), b"[Fail]Error tmode command\n"),
+        (("uart",), b"[Fail]Error tmode command\n"),
+        (("usb", "now"), b"[Fail]Error tmode command\n"),
+        (("port", "0"), b"[Fail]Incorrect port range\n"),
+        (("port", "65536"), b"[Fail]Incorrect port range\n"),
+        (("port", "none"), b"[Fail]Incorrect port range\n"),
+    ],
+)
+def test_wrong_run_modes_are_found_by_the_server(hdc: Hdc, words: tuple[str, ...], answer: bytes) -> None:
+    assert hdc.board("tmode", *words) == answer
 
 
 def test_commands_that_print_nothing(hdc: Hdc) -> None:
     assert hdc("start").stdout == b""
     assert hdc("wait").stdout == b""
     assert hdc("-t", hdc.key, "wait").stdout == b""
+    assert hdc("waiting").stdout == b""
+
+
+def test_wait_for_a_key_that_never_comes_never_ends(hdc: Hdc) -> None:
+    other = Hdc(argv=hdc.argv, environment=hdc.environment, key="nobody", real=hdc.real)
+    process = other.start("wait")
+    time.sleep(2.5)
+    assert process.poll() is None
+    process.kill()
+    assert process.communicate() == (b"", b"")
+
+
+def test_the_log_is_streamed_whatever_stands_behind_the_word(hdc: Hdc) -> None:
+    process = hdc.start("hilog", "-x")
+    time.sleep(2.0)
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+    assert hdc.board("hilog", "-h") != b""
 
 
 def test_without_debuggable_programs_there_is_nothing_to_list(hdc: Hdc) -> None:
@@ -147,6 +194,22 @@ def test_an_unknown_bundle_is_refused(hdc: Hdc) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("-b",), b"[E003005] The parameter is missing, correct your input by referring below:\n"),
+        (("-b", "no/name", "ls"), b"[E003001] Invalid bundle name: no/name\n"),
+        (("-b", "com.example.none"), b"[E003002] Unsupport interactive shell command option\n"),
+    ],
+)
+def test_what_stands_behind_the_bundle_option_is_looked_at_by_the_server(
+    hdc: Hdc, words: tuple[str, ...], answer: bytes
+) -> None:
+    lines = hdc.board("shell", *words).splitlines(keepends=True)
+    assert lines[0] == b"[Fail]" + answer
+    assert lines[1:] == ([b"Usage: hdc shell [-b bundlename] [COMMAND...]\n"] if words == ("-b",) else [])
+
+
+@pytest.mark.parametrize(
     ("port", "words"),
     [
         ("99999", b"OHOS_HDC_SERVER_PORT 99999 is not in (0, 65535] range\n"),
@@ -157,3 +220,19 @@ def test_a_bad_server_port_is_told_on_standard_error(hdc: Hdc, port: str, words:
     changed = Hdc(argv=hdc.argv, environment={**hdc.environment, "OHOS_HDC_SERVER_PORT": port}, real=hdc.real)
     answer = changed("list", "targets")
     assert (answer.stdout, answer.stderr, answer.status) == (b"", words, 0)
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ("abc", b"The port must be digit buf:abc\n"),
+        ("0", b"Port range incorrect\n"),
+        ("123456", b"The port-string's length must < 5\n"),
+        ("127.0.0.1:abc", b"The port must be digit str:abc\n"),
+        ("127.0.0.1:99999", b"-s content port incorrect.\n"),
+        ("nowhere:8710", b"-s content IP incorrect.\n"),
+    ],
+)
+def test_a_bad_server_option_is_told_on_standard_output(hdc: Hdc, server: str, words: bytes) -> None:
+    answer = hdc("-s", server, "list", "targets")
+    assert (answer.stdout, answer.stderr, answer.status) == (words, b"", 0)

@@ -119,6 +119,15 @@ def test_a_program_in_the_background_that_cannot_write_is_not_waited_for(hdc: Hd
     hdc.shell(f"kill {number.decode()}")
 
 
+def test_what_leads_a_session_of_its_own_goes_on(hdc: Hdc, folder: str) -> None:
+    assert hdc.shell(f"setsid sh -c 'sleep 1; echo done' </dev/null >{folder}/log 2>&1 & echo left") == b"left\n"
+    for _ in range(50):
+        if hdc.shell(f"cat {folder}/log") == b"done\n":
+            return
+        time.sleep(0.1)
+    pytest.fail("it ended with the shell that started it")
+
+
 def test_a_missing_command_is_named_by_the_shell(hdc: Hdc) -> None:
     assert re.search(rb"frobnicate: (inaccessible or )?not found\n", hdc.shell("frobnicate"))
 
@@ -166,6 +175,18 @@ def test_a_killed_client_ends_a_single_command(hdc: Hdc) -> None:
             return
         time.sleep(0.1)
     pytest.fail("the command goes on")
+
+
+def test_a_killed_client_does_not_end_what_writes_for_ever(hdc: Hdc) -> None:
+    # The writer itself holds the read end of its output, so nothing tells it that nobody reads any more.
+    with hdc.start("shell", "echo $$; yes; echo never") as process:
+        assert process.stdout is not None
+        leader = int(process.stdout.readline())
+        time.sleep(0.5)
+        process.kill()
+    time.sleep(1.0)
+    assert hdc.shell(f"kill -0 {leader} && echo alive") == b"alive\n"
+    hdc.shell(f"kill -KILL -- -{leader}")
 
 
 def test_a_killed_client_does_not_end_what_the_shell_waits_for(hdc: Hdc) -> None:

@@ -66,6 +66,7 @@ SAID = [
         False,
     ),
     ("send", "[Fail][E002106] Failed to communicate with daemon\r\n", "daemon-unreachable", "BoardOffline", True),
+    ("shell", "[Fail]Failed to communicate with daemon\r\n", "daemon-unreachable", "BoardOffline", True),
     (
         "shell",
         "[Fail][E001003] USB communication abnormal, please check the USB communication link.\r\n",

@@ -23,7 +23,7 @@ OWN_WAIT = -1.0
 def list_(session: Session) -> Answer:
     """List the boards: connected ones and emulated ones."""
     from commands.show import show_boards
-    from deploy.choose import list_boards
+    from deploy.board_list import list_boards
 
     boards = list_boards(session)
     show_boards(session.console, boards)
@@ -235,16 +235,27 @@ def pull(session: Session, source: str, target: str, board: str = "", wait: floa
     return Answer({"files": rows})
 
 
-@command(help={"board": BOARD_HELP, "older-than": "Only what is older than this many days.", "wait": WAIT_HELP})
-def clean(session: Session, board: str = "", older_than: float = 0.0, wait: float = OWN_WAIT) -> Answer:
+@command(
+    help={
+        "board": BOARD_HELP,
+        "older-than": "Only what is older than this many days.",
+        "larger-than": "Only what takes up this much room or more, such as 500M or 2G.",
+        "wait": WAIT_HELP,
+    }
+)
+def clean(
+    session: Session, board: str = "", older_than: float = 0.0, larger_than: str = "", wait: float = OWN_WAIT
+) -> Answer:
     """Remove from a board what ohforge put there, and nothing else."""
     from dataclasses import asdict
 
+    from commands.show import read_size
     from core.files import human_bytes
     from deploy.clean import clean_board
 
+    smallest = read_size("--larger-than", larger_than) if larger_than else 0
     with _held_board(session, board, "clean", wait) as chosen:
-        cleaned = clean_board(session, chosen, days=older_than)
+        cleaned = clean_board(session, chosen, days=older_than, smallest=smallest)
     session.console.info(f"{cleaned.entries} entries removed, {human_bytes(cleaned.freed_bytes)} are free again")
     return Answer(asdict(cleaned))
 

@@ -140,6 +140,15 @@ def read_duration(flag: str, text: str) -> float:
     return float(sum(int(count or 0) * unit for count, unit in zip(found.groups(), (86400, 3600, 60, 1), strict=True)))
 
 
+def read_size(flag: str, text: str) -> int:
+    """Bytes of ``1000``, ``64K``, ``500M`` or ``2G`` (times 1024). Raises UsageError for another form."""
+    found = re.fullmatch(r"(\d{1,15})([kmg]?)b?", text.strip().lower())
+    if found is None:
+        raise UsageError(f"{flag} {text!r} is no size.", remedy="Write it like 64K, 500M or 2G.")
+    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    return int(found[1]) * units[found[2]]
+
+
 def _shape_of(path: Path) -> str:
     """Type and shape of a ``.npy`` file; empty for any other."""
     from native.inputs import describe_npy

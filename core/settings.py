@@ -81,6 +81,9 @@ class Settings:
     own_servers: bool = _setting(
         True, "Give each board that is reached by TCP an hdc server of its own, so that a frozen one blocks no other."
     )
+    require_memory: bool = _setting(
+        True, "Refuse to run a model whose file alone is larger than the board's memory; false: only warn."
+    )
     offline: bool = _setting(False, "Never use the network.")
     ca_bundle: str = _setting(
         "", "File of certificates for downloads; default: REQUESTS_CA_BUNDLE, then the usual ones."

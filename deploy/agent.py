@@ -67,6 +67,11 @@ class AgentRun:
     """Both streams in the order of writing, all as standard output."""
 
 
+def agents_for_hashing(session: Session, board: Board) -> list[str]:
+    """As `agents_to_ask_for`; none when the setting ``ohforge.run_engine`` is to do without."""
+    return agents_to_ask_for(session, board) if session.settings.run_engine != "shell" else []
+
+
 def agents_to_ask_for(session: Session, board: Board) -> list[str]:
     """Where agents that are built already would lie on `board`, for the survey: so that none costs a command of its own."""
     return [_path(board, arch, sha256) for arch, (_, sha256) in _built(session).items()]

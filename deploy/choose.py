@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from core.deadline import Deadline
 from core.errors import (
@@ -29,10 +28,10 @@ from core.errors import (
 from core.session import PROJECT, Session
 from core.settings import BoardEntry
 from deploy.board import Board
-from deploy.hdc import CONFIRM_PAUSE, TCP_KEY, Hdc, HdcBoard
+from deploy.hdc import CONFIRM_PAUSE, RETRY_PAUSES, TCP_KEY, Hdc, HdcBoard
 from deploy.hdc_errors import confirm_request, find_fault, make_error, without_log_lines
 from deploy.hdc_paths import check_key
-from deploy.lease import LeasePlace, find_holder
+from deploy.lease import LeasePlace
 from deploy.profiles import list_profiles, load_profile
 from deploy.server import claim_usb_first, connect_board, own_hdc, own_servers, with_folder
 
@@ -73,44 +72,18 @@ def choose_board(session: Session, name: str = "") -> Board:
         return _emulated_board(
             session, DEFAULT_SERIAL, DEFAULT_PROFILE, "no hdc is installed, so there is no real board"
         )
-    targets = _ask_servers(session, [hdc, *(own for _, own in own_servers(session, hdc))])
+    targets = ask_servers(session, [hdc, *(own for _, own in own_servers(session, hdc))])
     usable = [key for key, (target, _) in targets.items() if target.state == "Connected"]
     if len(usable) > 1:
         raise SeveralBoards(f"{len(usable)} boards are connected: {', '.join(usable)}.")
     if usable:
-        server, entry = targets[usable[0]][1], _entry_of(session, usable[0])
+        server, entry = targets[usable[0]][1], entry_of(session, usable[0])
         return _real_board(session, server, usable[0], entry, "the only connected board")
     for key, (target, server) in targets.items():
         if target.state == "Unauthorized":
             _wait_for_user(session, server, key)
-            return _real_board(session, server, key, _entry_of(session, key), "the only board")
+            return _real_board(session, server, key, entry_of(session, key), "the only board")
     return _emulated_board(session, DEFAULT_SERIAL, DEFAULT_PROFILE, "no real board is connected")
-
-
-def list_boards(session: Session) -> list[dict[str, Any]]:
-    """All boards: those that the hdc servers list, those that the settings name, and the emulated ones, with their users."""
-    hdc = find_hdc(session)
-    targets = _ask_servers(session, _all_servers(session, hdc)) if hdc is not None else {}
-    found = [_describe(target, session) for target, _ in targets.values()]
-    for name, entry in session.settings.boards.items():
-        if entry.serial and entry.serial not in targets and not entry.serial.startswith(EMULATED):
-            found.append(_describe(Target(key=entry.serial, state="not connected", connection=""), session, name))
-    for serial, profile in _emulated_boards(session).items():
-        found.append(
-            {
-                "serial": serial,
-                "name": serial.removeprefix(EMULATED),
-                "state": "ready",
-                "connection": "",
-                "profile": profile,
-                "emulated": True,
-                "note": load_profile(profile, emulated=True).title,
-            }
-        )
-    for board in found:
-        holder = find_holder(LeasePlace.of(session, board["serial"], emulated=board["emulated"]))
-        board["lease"] = holder.as_json() if holder is not None else None
-    return found
 
 
 def locate_board(session: Session, name: str = "") -> LeasePlace:
@@ -198,7 +171,7 @@ def _named_board(session: Session, name: str, why: str) -> Board:
     entry = session.settings.boards.get(name)
     if entry is not None:
         return _checked_board(session, entry.serial, entry, f"{why}; its serial stands under ohforge.boards")
-    return _checked_board(session, name, _entry_of(session, name), why)
+    return _checked_board(session, name, entry_of(session, name), why)
 
 
 def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> Board:
@@ -214,10 +187,10 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
     if TCP_KEY.fullmatch(key):
         return _tcp_board(session, hdc, key, entry, why)
     if entry.hdc_server:
-        servers = [_at_server(hdc, entry.hdc_server)]
+        servers = [at_server(hdc, entry.hdc_server)]
     else:
         servers = [hdc, *(own for _, own in own_servers(session, hdc))]
-    targets = _ask_servers(session, servers)
+    targets = ask_servers(session, servers)
     if key not in targets:
         known = known_names(session, list(targets))
         raise NoBoard(f"There is no board {key!r}; {nearest(key, known)}. hdc is {hdc.argv[0]}.")
@@ -231,23 +204,36 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
 
 def _tcp_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> Board:
     """A board at an address: connected when it is not, through a server of its own unless one is named."""
-    server: Hdc | None
     if entry.hdc_server or not session.settings.own_servers:
-        server = _at_server(hdc, entry.hdc_server)
+        server = at_server(hdc, entry.hdc_server)
     else:
         claim_usb_first(session, hdc)
         server = own_hdc(session, hdc, key)
-    try:
-        server, fresh = connect_board(session, server, key)
-    except BoardOffline:
-        server, fresh = _with_connection(session, hdc, key), False
-        if server is None:
-            raise
+    server, fresh = _connect(session, hdc, server, key)
     board = _real_board(session, server, key, entry, why)
     if fresh:
         seconds = READY_SECONDS + session.settings.timeouts.authorise
         board.make_ready(Deadline.after(seconds, f"a sign of life of board {key}"))
     return board
+
+
+def _connect(session: Session, hdc: Hdc, server: Hdc, key: str) -> tuple[Hdc, bool]:
+    """A server that has the board connected, and whether the connection is new.
+
+    A board that is being started refuses at first; and hdc gives up after a second when it has to make its keys.
+    """
+    for pause in (*RETRY_PAUSES, None):
+        try:
+            return connect_board(session, server, key)
+        except BoardOffline as offline:
+            other = _with_connection(session, hdc, key)
+            if other is not None:
+                return other, False
+            if pause is None:
+                raise
+            session.console.detail(f"{offline.message} Trying again.")
+            time.sleep(pause)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _with_connection(session: Session, hdc: Hdc, key: str) -> Hdc | None:
@@ -260,7 +246,7 @@ def _with_connection(session: Session, hdc: Hdc, key: str) -> Hdc | None:
 
 def known_names(session: Session, keys: Sequence[str]) -> list[str]:
     """Every name that --board takes at the moment."""
-    emulated = [serial.removeprefix(EMULATED) for serial in _emulated_boards(session)]
+    emulated = [serial.removeprefix(EMULATED) for serial in emulated_boards(session)]
     return list(dict.fromkeys([*keys, *session.settings.boards, *emulated]))
 
 
@@ -282,13 +268,7 @@ def _wait_for_user(session: Session, hdc: Hdc, key: str) -> None:
 # servers -------------------------------------------------------------------------------------------
 
 
-def _all_servers(session: Session, hdc: Hdc) -> list[Hdc]:
-    """The server that everybody uses, those of our own, and those that the settings name."""
-    named = dict.fromkeys(entry.hdc_server for entry in session.settings.boards.values() if entry.hdc_server)
-    return [hdc, *(own for _, own in own_servers(session, hdc)), *(_at_server(hdc, server) for server in named)]
-
-
-def _ask_servers(session: Session, servers: Sequence[Hdc]) -> dict[str, tuple[Target, Hdc]]:
+def ask_servers(session: Session, servers: Sequence[Hdc]) -> dict[str, tuple[Target, Hdc]]:
     """The boards of all servers by key, each with a server that has it, connected where one is.
 
     Only the first server's failure is one; another that does not answer is said.
@@ -321,11 +301,11 @@ def _find_emulated(session: Session, name: str) -> tuple[str, str] | None:
         serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
         return serial, entry.profile or serial.removeprefix(EMULATED)
     serial = f"{EMULATED}{name.removeprefix(EMULATED)}"
-    profile = _emulated_boards(session).get(serial)
+    profile = emulated_boards(session).get(serial)
     return (serial, profile) if profile is not None else None
 
 
-def _emulated_boards(session: Session) -> dict[str, str]:
+def emulated_boards(session: Session) -> dict[str, str]:
     """All emulated boards and their profiles: one for each profile, those of the settings, and those that were made."""
     from deploy.emulator.disk import list_emulated
 
@@ -366,22 +346,9 @@ def _real_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: st
     return HdcBoard(session, hdc, key, profile)
 
 
-def _entry_of(session: Session, key: str) -> BoardEntry:
+def entry_of(session: Session, key: str) -> BoardEntry:
+    """What the settings say of the board with that serial."""
     return next((entry for entry in session.settings.boards.values() if entry.serial == key), BoardEntry())
-
-
-def _describe(target: Target, session: Session, name: str = "") -> dict[str, Any]:
-    entry = _entry_of(session, target.key)
-    names = [name] if name else [n for n, e in session.settings.boards.items() if e.serial == target.key]
-    return {
-        "serial": target.key,
-        "name": names[0] if names else "",
-        "state": target.state.lower(),
-        "connection": target.connection,
-        "profile": entry.profile or UNKNOWN_BOARD,
-        "emulated": False,
-        "note": f"named {names[0]}" if names else target.connection,
-    }
 
 
 # hdc -----------------------------------------------------------------------------------------------
@@ -391,7 +358,8 @@ def _real_hdc(path: str) -> Hdc:
     return Hdc(argv=(path,), title=f"hdc {path}")
 
 
-def _at_server(hdc: Hdc, server: str) -> Hdc:
+def at_server(hdc: Hdc, server: str) -> Hdc:
+    """The same hdc with the server at that address, on this computer or another."""
     return dataclasses.replace(hdc, argv=(*hdc.argv, "-s", server)) if server else hdc
 
 

@@ -22,14 +22,21 @@ class Cleaned:
     freed_bytes: int
 
 
-def clean_board(session: Session, board: Board, *, days: float = 0.0) -> Cleaned:
-    """Removes stored files and runs' folders that are older than `days`; the folder of a running program stays.
+def clean_board(session: Session, board: Board, *, days: float = 0.0, smallest: int = 0) -> Cleaned:
+    """Removes stored files and runs' folders; the folder of a running program stays.
+
+    Only what is older than `days`, and only what takes up `smallest` bytes or more.
 
     Raises UsageError, BoardError, PermissionOnBoard for what cannot be removed, and what `Board.shell` raises.
     """
-    if days < 0:
-        raise UsageError(f"An age of {days:g} days is not possible.")
-    script = render_script("clean", base=f"{board.profile.device_dir}/ohforge", minutes=int(days * MINUTES_A_DAY))
+    if days < 0 or smallest < 0:
+        raise UsageError(f"An age of {days:g} days or a size of {smallest} bytes is not possible.")
+    script = render_script(
+        "clean",
+        base=f"{board.profile.device_dir}/ohforge",
+        minutes=int(days * MINUTES_A_DAY),
+        kibibytes=-(-smallest // 1024),
+    )
     deadline = Deadline.after(session.settings.timeouts.transfer, f"the clean-up of board {board.serial}")
     result = board.shell(script, deadline=deadline)
     found = re.search(r"^@@clean (\d+) (\d+) (\d+) (\d+)$", result.text, re.MULTILINE)

@@ -43,6 +43,8 @@ from deploy.script import (
     NO_FOLDER,
     MarkerReader,
     Stage,
+    UntilMarker,
+    last_lines,
     new_token,
     stop_command,
     stop_unnumbered,
@@ -52,8 +54,6 @@ from deploy.script import (
 
 T = TypeVar("T")
 STOP_SECONDS = 15.0
-LINGER_SECONDS = 2.0
-"""How long hdc may go on after the marker: something in the background still holds the output open."""
 RETRY_PAUSES = (0.5, 1.0, 2.0)
 """Seconds between attempts when hdc refused for a reason that passes."""
 PROBE_SECONDS = 5.0
@@ -150,6 +150,8 @@ class HdcBoard:
             except _Refused as refused:
                 fault = refused.fault
                 if fault is None or deadline.expired or not self._mend(refused, fault, pauses, mended, deadline):
+                    if fault is not None and fault.server_remembers and self._is_tcp:
+                        self._free_server()
                     raise self._error(refused) from None
 
     def _mend(self, refused: _Refused, fault: Fault, pauses: list[float], mended: set[str], deadline: Deadline) -> bool:
@@ -244,9 +246,7 @@ class HdcBoard:
         reader = MarkerReader(token, on_output)
         started = time.monotonic()
         words = ("-t", self._serial, "shell", wrap(token))
-        until = _UntilMarker(
-            at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, whole=deadline, reader=reader
-        )
+        until = UntilMarker.of(deadline, reader)
         said = b""
         try:
             result = self.hdc.call(self._session, words, deadline=until, on_stdout=reader.feed)
@@ -255,7 +255,9 @@ class HdcBoard:
         except DeadlineExpired as late:
             reader.finish()
             if reader.stage is not Stage.ENDED:
-                raise DeadlineExpired(f"{late.message} {self._stop(reader, token)}", output=_tail(reader)) from None
+                raise DeadlineExpired(
+                    f"{late.message} {self._stop(reader, token)}", output=last_lines(reader)
+                ) from None
         except KeyboardInterrupt:
             reader.finish()
             raise Interrupted(f"Interrupted. {self._stop(reader, token)}") from None
@@ -285,7 +287,7 @@ class HdcBoard:
             raise LostConnection(
                 f"The link to board {self._serial} ended while a command ran: how it ended is not known. "
                 + self._stop(reader, token),
-                output=_tail(reader),
+                output=last_lines(reader),
             )
         return ShellResult(
             exit_code=int(reader.status), output=reader.output, seconds=seconds, truncated=reader.truncated
@@ -382,22 +384,3 @@ class _Refused(Exception):
 
 class _ScriptDamaged(Exception):
     """A pushed script is not what was sent."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _UntilMarker(Deadline):
-    """A deadline that comes soon after the marker has come."""
-
-    whole: Deadline
-    reader: MarkerReader
-
-    @property
-    def remaining(self) -> float:
-        left = self.whole.remaining
-        if self.reader.ended_at is None:
-            return left
-        return min(left, max(0.0, self.reader.ended_at + LINGER_SECONDS - time.monotonic()))
-
-
-def _tail(reader: MarkerReader) -> str:
-    return "\n".join(reader.output.decode("utf-8", "replace").splitlines()[-10:])

@@ -13,6 +13,7 @@ from core.errors import BoardError, InvalidData, OhforgeError
 
 TABLE = Path(__file__).with_name("hdc_errors.yaml")
 OPERATIONS = ("list", "connect", "shell", "send", "receive")
+RELEASE = r"\d+\.\d+(\.\d+)?"
 LOG_LINE = re.compile(r"^\[[A-Z]\]\[\d{4}-[^\n]*\n?", re.MULTILINE)
 
 
@@ -30,6 +31,17 @@ class Fault:
     reconnect: bool = False
     asks_user: bool = False
     new_server: bool = False
+    server_remembers: bool = False
+    since: str = ""
+    """First release of OpenHarmony whose hdc says it; empty: every one, or not known."""
+    until: str = ""
+
+    @property
+    def releases(self) -> str:
+        """The releases in words; empty for all."""
+        if self.since and self.until:
+            return f"{self.since} to {self.until}"
+        return f"{self.since} and later" if self.since else f"up to {self.until}" if self.until else ""
 
 
 @functools.cache
@@ -49,6 +61,11 @@ def _fault(entry: dict[str, Any], known: dict[str, type[OhforgeError]]) -> Fault
         during = tuple(entry.pop("during", OPERATIONS))
         if not set(during) <= set(OPERATIONS):
             raise ValueError(f"unknown operation in {during}")
+        since, until = str(entry.get("since", "")), str(entry.get("until", ""))
+        if not all(re.fullmatch(RELEASE, release) for release in (since, until) if release):
+            raise ValueError("a release is written as in '5.0.3'")
+        if since and until and _numbers(since) > _numbers(until):
+            raise ValueError("it ended before it began")
         return Fault(
             pattern=re.compile(entry.pop("pattern"), re.IGNORECASE),
             error=known[entry.pop("error")],
@@ -57,6 +74,10 @@ def _fault(entry: dict[str, Any], known: dict[str, type[OhforgeError]]) -> Fault
         )
     except (KeyError, TypeError, ValueError, re.error) as error:
         raise InvalidData(f"{TABLE.name}: the entry {entry.get('id', entry)!r} is wrong: {error}") from error
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in release.split(".")]
 
 
 def find_fault(text: str, during: str) -> Fault | None:

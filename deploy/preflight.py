@@ -6,7 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.errors import MissingLibrary, WrongArch
+from core.errors import MissingLibrary, NotEnoughMemory, WrongArch
+from core.files import human_bytes
+from core.session import Session
 from deploy.board import Board
 from deploy.inspect import Question, Survey
 from toolchains.arch import ARCHES, Arch
@@ -76,6 +78,28 @@ def check_tuning(board: Board, survey: Survey, arch: str, cpu: str) -> None:
         raise WrongArch(
             f"The program is tuned for {cpu}, but the CPU of board {board.serial} lacks {', '.join(lacking)}.",
             remedy="Build it with --cpu generic, or with a tuning that fits the board's CPU.",
+        )
+
+
+def check_memory(session: Session, board: Board, survey: Survey, size: int) -> None:
+    """Raises NotEnoughMemory when a model of `size` bytes cannot fit into the board's memory, and warns when it may not.
+
+    The file alone counts: every engine needs more. Swap does not: weights are needed for each step of a computation.
+    """
+    total, available = survey.memory_bytes, survey.available_bytes
+    if 0 < total < size:
+        error = NotEnoughMemory(
+            f"The model has {human_bytes(size)}, but board {board.serial} has {human_bytes(total)} of memory in all.",
+            needed_bytes=size,
+            memory_bytes=total,
+        )
+        if session.settings.require_memory:
+            raise error
+        session.console.warn(error.message)
+    elif 0 < available < size:
+        session.console.warn(
+            f"the model has {human_bytes(size)}, but only {human_bytes(available)} of memory are available: "
+            "it may be read from storage again and again, which is very slow"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,16 @@ from core.deadline import Deadline
 from core.errors import ContentDiffers, RemoteFileMissing, TransferError
 from core.files import sha256_file
 from core.session import Session
+from deploy.agent import agents_for_hashing
 from deploy.board import Board
 from deploy.hdc_paths import check_remote_path
 from deploy.render import render_script
 from deploy.script import quote
 from deploy.store import HASH_BYTES_PER_SECOND, md5_file
 from deploy.transfer import check_name
+from deploy.watch import watched
+
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,16 +67,21 @@ def fetch_files(
 ) -> list[PulledFile]:
     """Copies what `patterns` (words of the shell) name in `folder`; `place` says where a name below it belongs here."""
     deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
-    found = list_remote(board, patterns, folder=folder, deadline=deadline)
+    found = list_remote(board, patterns, folder=folder, deadline=deadline, agents=agents_for_hashing(session, board))
     for file in found:
         check_name(file.path)
         check_remote_path(f"{folder}/{file.path}")
     pulled = []
+    done = 0
     with session.console.progress(f"receiving from {board.serial}", sum(file.size for file in found)) as progress:
         for file in found:
             progress.say(PurePosixPath(file.path).name)
-            pulled.append(_fetch_one(board, file, f"{folder}/{file.path}", place(file.path), deadline))
-            progress.advance(file.size)
+            local = place(file.path)
+            measure = functools.partial(_size_here, _part_of(local))
+            with watched(measure, done, file.size, progress, pause=POLL_SECONDS):
+                pulled.append(_fetch_one(board, file, f"{folder}/{file.path}", local, deadline))
+            done += file.size
+            progress.reach(done)
     return pulled
 
 
@@ -82,12 +92,17 @@ def as_pattern(text: str) -> str:
     )
 
 
-def list_remote(board: Board, patterns: Sequence[str], *, folder: str, deadline: Deadline) -> list[RemoteFile]:
+def list_remote(
+    board: Board, patterns: Sequence[str], *, folder: str, deadline: Deadline, agents: Sequence[str] = ()
+) -> list[RemoteFile]:
     """The plain files in `folder` that `patterns` name, with their hashes; a folder stands for all below it.
 
+    The first of `agents` that runs there hashes them, else what the board has.
     Raises RemoteFileMissing naming the patterns that fit nothing.
     """
-    result = board.shell(render_script("list_files", folder=folder, patterns=patterns), deadline=deadline)
+    result = board.shell(
+        render_script("list_files", folder=folder, patterns=patterns, agents=agents), deadline=deadline
+    )
     if result.exit_code == 2:
         raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")
     if result.exit_code != 0 or result.truncated:
@@ -100,7 +115,7 @@ def list_remote(board: Board, patterns: Sequence[str], *, folder: str, deadline:
 
 def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline) -> PulledFile:
     local.parent.mkdir(parents=True, exist_ok=True)
-    part = local.with_name(f".{local.name}.part")
+    part = _part_of(local)
     waiting = deadline.within(120 + file.size / HASH_BYTES_PER_SECOND * 10, f"{remote} from board {board.serial}")
     try:
         for _ in range(2):
@@ -113,3 +128,14 @@ def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadlin
         raise ContentDiffers(f"{remote} of board {board.serial} arrived with another content, twice.")
     finally:
         part.unlink(missing_ok=True)
+
+
+def _part_of(local: Path) -> Path:
+    return local.with_name(f".{local.name}.part")
+
+
+def _size_here(part: Path) -> int:
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:
+        return 0

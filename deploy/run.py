@@ -28,7 +28,7 @@ from deploy.engine import (
 )
 from deploy.inspect import survey_board
 from deploy.lease import hold_board
-from deploy.preflight import Binary, check_binaries, check_tuning, question_for
+from deploy.preflight import Binary, check_binaries, check_memory, check_tuning, question_for
 from deploy.pull import as_pattern, fetch_files
 from deploy.record import (
     SAMPLES,
@@ -162,11 +162,8 @@ def _prepare(
     check_binaries(board, survey, request.binaries, carried)
     if request.artifact is not None:
         check_tuning(board, survey, request.artifact.arch, request.artifact.cpu)
-    if request.model is not None and 0 < survey.available_bytes < request.model.size:
-        session.console.warn(
-            f"the model has {human_bytes(request.model.size)}, but only {human_bytes(survey.available_bytes)} of memory "
-            "are available: it will be read from storage again and again, which is very slow"
-        )
+    if request.model is not None:
+        check_memory(session, board, survey, request.model.size)
     engine = choose_engine(session, board, survey, request.run_engine, request.conditions)
     record.save(run_engine={"name": engine.name, "reason": engine.reason})
     summary = ensure_stored(session, board, stored, replace(survey, agent=engine.agent))

@@ -12,12 +12,16 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from dataclasses import dataclass
 from enum import Enum
 
+from core.deadline import Deadline
 from core.process import OnOutput
 
 ARGUMENT_LIMIT = 60_000
 """Bytes that a script may have as an argument of hdc: from 61 438 on it arrives empty, with status 0."""
+LINGER_SECONDS = 2.0
+"""How long hdc may go on after the marker: something in the background still holds the output open."""
 KEEP_OUTPUT = 4 * 1024 * 1024
 KEEP_PREAMBLE = 64 * 1024
 NO_FOLDER = "C"
@@ -216,3 +220,27 @@ def _overlap(text: bytes, marker: bytes) -> int:
         if text.endswith(marker[:length]):
             return length
     return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntilMarker(Deadline):
+    """A deadline that comes soon after the marker has come."""
+
+    whole: Deadline
+    reader: MarkerReader
+
+    @classmethod
+    def of(cls, whole: Deadline, reader: MarkerReader) -> UntilMarker:
+        return cls(at=whole.at, seconds=whole.seconds, waits_for=whole.waits_for, whole=whole, reader=reader)
+
+    @property
+    def remaining(self) -> float:
+        left = self.whole.remaining
+        if self.reader.ended_at is None:
+            return left
+        return min(left, max(0.0, self.reader.ended_at + LINGER_SECONDS - time.monotonic()))
+
+
+def last_lines(reader: MarkerReader) -> str:
+    """The end of what a command printed, for a message."""
+    return "\n".join(reader.output.decode("utf-8", "replace").splitlines()[-10:])

@@ -7,14 +7,13 @@ lies under a temporary name until size and hash are right, and is then hard-link
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from core.console import Progress
 from core.deadline import Deadline
 from core.errors import (
     ContentDiffers,
@@ -27,7 +26,7 @@ from core.errors import (
 from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.session import Session
-from deploy.agent import agents_to_ask_for, running_agent
+from deploy.agent import agents_for_hashing, running_agent
 from deploy.board import Board
 from deploy.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.hdc_paths import check_local_file, check_remote_path
@@ -44,6 +43,7 @@ from deploy.store import (
     part_path,
     store_folder,
 )
+from deploy.watch import watched
 
 SPARE_BYTES = 8 * 1000 * 1000
 """What must stay free on a board after a transfer."""
@@ -124,9 +124,10 @@ def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: 
 
 def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile]) -> Survey:
     """What the board has of `stored`; an agent that is there already will hash for it."""
-    agents = agents_to_ask_for(session, board) if session.settings.run_engine != "shell" else []
-    names = sorted({file.sha256 for file in stored})
-    survey = survey_board(session, board, Question(stored=names, agents=agents, facts=False))
+    question = Question(
+        stored=sorted({file.sha256 for file in stored}), agents=agents_for_hashing(session, board), facts=False
+    )
+    survey = survey_board(session, board, question)
     agent = running_agent(survey)
     return replace(survey, agent=agent.path) if agent is not None else survey
 
@@ -313,7 +314,8 @@ def _send_all(
                 grown = send_in_chunks(session, board, file, tool=tool, room=room, deadline=deadline, reach=reach)
                 took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
             else:
-                with _watched(board, file, done, progress):
+                measure = functools.partial(_size_there, board, file)
+                with watched(measure, done, file.size, progress, pause=POLL_SECONDS):
                     _send_one(board, file, deadline)
             sent[file.sha256] = sent.get(file.sha256, 0) + took
             arrived.append(place)
@@ -334,25 +336,10 @@ def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:
         board.send(file.local, remote, deadline=deadline)
 
 
-@contextlib.contextmanager
-def _watched(board: Board, file: StoredFile, before: int, progress: Progress) -> Iterator[None]:
-    """Shows how far a file is by asking the board for its size, since hdc does not tell; begins after some seconds."""
-    ended = threading.Event()
+def _size_there(board: Board, file: StoredFile) -> int | None:
     question = f"wc -c <{quote(part_path(board.profile, file.sha256))} 2>/dev/null"
-
-    def watch() -> None:
-        while not ended.wait(POLL_SECONDS):
-            try:
-                answer = board.shell(question, deadline=Deadline.after(10, "the size of a file")).text.strip()
-            except OhforgeError:
-                return  # The transfer itself tells what is wrong.
-            if answer.isdigit() and not ended.is_set():
-                progress.reach(before + min(int(answer), file.size))
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
     try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+        answer = board.shell(question, deadline=Deadline.after(10, "the size of a file")).text.strip()
+    except OhforgeError:
+        return None
+    return int(answer) if answer.isdigit() else 0

@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT))
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
 from deploy.emulator.faults import FAULTS  # noqa: E402
+from deploy.hdc import RETRY_PAUSES  # noqa: E402
+from deploy.hdc_errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.exit_status import StatusTable, load_statuses  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 
@@ -151,12 +153,51 @@ def faults_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def hdc_messages_page() -> str:
+    """What hdc says and what it is taken for, as Markdown."""
+    lines = [
+        "# What hdc says",
+        "",
+        "Made from `deploy/hdc_errors.yaml` by `scripts/generate_docs.py`.",
+        "",
+        "hdc's exit status is always 0; what went wrong stands in its output. The first row that fits counts. Releases are",
+        "those of OpenHarmony whose hdc says it, where that is known. *Tried again* means: the same command, up to",
+        f"{len(RETRY_PAUSES)} times, with pauses of {', '.join(f'{pause:g}' for pause in RETRY_PAUSES)} s, since hdc had not begun it.",
+        "",
+        "| hdc says (pattern) | Releases | What it means | Error | What ohforge does | What to try |",
+        "|---|---|---|---|---|---|",
+    ]
+    for fault in read_faults():
+        pattern = fault.pattern.pattern.replace("|", "\\|")
+        remedy = fault.remedy or fault.error.default_remedy
+        lines.append(
+            f"| `{pattern}`{_during(fault)} | {fault.releases} | {fault.meaning} | {fault.error.code} `{fault.error.__name__}` "
+            f"| {_answer(fault)} | {remedy} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _during(fault: Fault) -> str:
+    return f" ({', '.join(fault.during)})" if fault.during != OPERATIONS else ""
+
+
+def _answer(fault: Fault) -> str:
+    if fault.asks_user:
+        return "waits for the user, then once more"
+    if fault.new_server:
+        return "a TCP board: once more with a server of its own on another port"
+    if fault.transient:
+        return "tried again" + ("; a TCP board is connected again first" if fault.reconnect else "")
+    return "a TCP board: connected again and tried again" if fault.reconnect else "told at once"
+
+
 PAGES = {
     "docs/errors.md": errors_page,
     "docs/configuration.md": configuration_page,
     "docs/program-statuses.md": statuses_page,
     "docs/source-failures.md": source_failures_page,
     "docs/faults.md": faults_page,
+    "docs/hdc-messages.md": hdc_messages_page,
 }
 
 if __name__ == "__main__":

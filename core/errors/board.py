@@ -162,6 +162,13 @@ class NoSpaceOnBoard(NotEnoughSpace):
     default_remedy = "Free space on the board; `invoke board.clean` removes what ohforge put there."
 
 
+class NotEnoughMemory(NotEnoughSpace):
+    """The model's file alone is larger than the board's memory."""
+
+    code = "OHF7503"
+    default_remedy = "Take a smaller model or quantisation (`invoke model.inspect` tells what one needs), or set ohforge.require_memory to false to try it all the same."
+
+
 class BoardBusy(Busy):
     """Someone else uses the board; who, for what and since when is named."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,20 @@ def test_only_files_with_our_names_and_of_that_age_are_removed(session: Session,
     assert left == "runs/mine store/mine\ncontent"
 
 
+def test_only_what_takes_up_that_much_room_is_removed(session: Session, board: Board, tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"s" * 2_000)
+    (tmp_path / "large").write_bytes(os.urandom(300_000))
+    push_files(session, board, [tmp_path / "small", tmp_path / "large"], "/data/local/tmp/kept/")
+    runs = f"{BASE}/runs/20260101T000000Z"
+    shell(board, f"mkdir -p {runs}-x-y-0000 {runs}-x-y-0001; head -c 200000 /dev/zero >{runs}-x-y-0001/output")
+    assert clean_board(session, board, days=1, smallest=100_000).entries == 0
+    assert clean_board(session, board, smallest=250_000).entries == 1
+    left = shell(board, f"cd {BASE}; ls store | wc -l; ls runs").split()
+    assert left == ["2", "20260101T000000Z-x-y-0000", "20260101T000000Z-x-y-0001"]  # the small one and its note
+    assert clean_board(session, board, smallest=150_000).entries == 1
+    assert shell(board, f"ls {BASE}/runs").split() == ["20260101T000000Z-x-y-0000"]
+
+
 def test_the_folder_of_a_running_program_stays(session: Session, board: Board) -> None:
     folder = f"{BASE}/runs/20260101T000000Z-x-y-0000"
     start = "setsid sh -c 'echo $$ >/data/local/tmp/pid; exec sleep 600' </dev/null >/dev/null 2>&1 &"
@@ -53,6 +69,7 @@ def test_a_board_that_was_never_used_is_clean(session: Session, board: Board) ->
     assert clean_board(session, board).entries == 0
 
 
-def test_a_negative_age_is_refused(session: Session, board: Board) -> None:
+@pytest.mark.parametrize("limits", [{"days": -1.0}, {"smallest": -1}])
+def test_a_negative_age_or_size_is_refused(session: Session, board: Board, limits: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        clean_board(session, board, days=-1)
+        clean_board(session, board, **limits)

@@ -15,7 +15,8 @@ from core.deadline import Deadline
 from core.errors import BoardOffline, BoardUnauthorised, DeadlineExpired, LostConnection
 from core.session import PROJECT, Session
 from deploy import choose, hdc
-from deploy.choose import choose_board, list_boards
+from deploy.board_list import list_boards
+from deploy.choose import choose_board
 from deploy.emulator.disk import EmulatedBoard, create_board, list_emulated, start_board, stop_board
 from deploy.emulator.faults import FaultFile
 from deploy.hdc import HdcBoard

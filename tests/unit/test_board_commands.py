@@ -108,3 +108,18 @@ def test_a_time_is_written_in_the_usual_ways(text: str, seconds: int) -> None:
 def test_what_is_no_time_is_refused_before_anything_is_written(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("board.lock", "--board", SERIAL, f"--for={text}") == 64
     assert "OHF6401" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1000", 1000), ("64K", 65536), ("500m", 524288000), ("2G", 2**31), ("2GB", 2**31)]
+)
+def test_a_size_is_written_in_the_usual_ways(text: str, size: int) -> None:
+    from commands.show import read_size
+
+    assert read_size("--larger-than", text) == size
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "1.5G", "G", "1T"])
+def test_what_is_no_size_is_refused_before_anything_is_removed(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("board.clean", "--board", SERIAL, f"--larger-than={text}") == 64
+    assert "OHF6401" in capsys.readouterr().err

@@ -27,7 +27,8 @@ from core.session import Session
 from core.settings import BoardEntry, read_settings
 from core.testing import Answer, FakeRunner
 from deploy import choose
-from deploy.choose import Target, choose_board, find_hdc, list_boards, read_targets
+from deploy.board_list import list_boards
+from deploy.choose import Target, choose_board, find_hdc, read_targets
 from deploy.hdc import Hdc, HdcBoard
 from deploy.server import OwnServer, own_hdc, own_servers
 from tests.support.hdc_answers import answered, in_turn
@@ -289,16 +290,39 @@ def test_a_board_that_the_usual_server_holds_is_used_through_that(with_hdc: Make
     assert board.hdc.renew is None
 
 
-def test_a_tcp_board_that_does_not_answer_is_offline(with_hdc: MakeSession) -> None:
+def tries(session: Session) -> int:
+    """How often hdc was asked to connect."""
+    return sum("tconn" in call for call in session.runner.calls)  # type: ignore[attr-defined]
+
+
+def test_a_tcp_board_that_refuses_is_tried_a_few_times_and_then_offline(
+    with_hdc: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("deploy.choose.time.sleep", pauses.append)
     session = with_hdc([(LIST, NONE), (["tconn", OTHER], b"[Fail]Connect failed\r\n")])
     with pytest.raises(BoardOffline, match=OTHER):
         choose_board(session, OTHER)
+    assert tries(session) == 4
+    assert pauses == [0.5, 1.0, 2.0]
 
 
-def test_a_wrong_address_is_told(with_hdc: MakeSession) -> None:
+def test_a_tcp_board_that_is_being_started_is_connected_at_last(
+    with_hdc: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.choose.time.sleep", lambda seconds: None)
+    refused = b"[Fail]Connect failed\r\n"
+    already = b"[Info]Target is connected, repeat operation\r\n"
+    session = with_hdc([(LIST, NONE), (["tconn", OTHER], in_turn(refused, refused, already))])
+    assert choose_board(session, OTHER).serial == OTHER
+    assert tries(session) == 3
+
+
+def test_a_wrong_address_is_told_at_once(with_hdc: MakeSession) -> None:
     session = with_hdc([(LIST, NONE), (["tconn"], b"[Fail][E001104]:IP address incorrect\n")])
     with pytest.raises(NoBoard, match="IP:PORT"):
         choose_board(session, "300.1.1.1:8710")
+    assert tries(session) == 1
 
 
 def test_an_unknown_profile_of_the_settings_is_told_with_the_nearest(with_hdc: MakeSession) -> None:

@@ -19,6 +19,7 @@ from core.errors import (
     LostConnection,
     MissingLibrary,
     NoSpaceOnBoard,
+    NotEnoughMemory,
     OhforgeError,
     PermissionOnBoard,
     ProgramCrashed,
@@ -27,12 +28,14 @@ from core.errors import (
     RunError,
     WrongArch,
 )
+from core.files import sha256_file
 from core.session import Session
 from deploy.inspect import Survey
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
 from deploy.record import signal_name, validate_record
 from deploy.run import RunOutcome, RunRequest, execute
 from deploy.transfer import FileToPlace
+from native.models import Model
 from native.runspec import MetricPattern, RunSpec
 from tests.support.local_board import LocalBoard
 
@@ -334,6 +337,57 @@ def test_a_full_board_is_recorded(session: Session, board: LocalBoard, request_f
     with pytest.raises(NoSpaceOnBoard) as caught:
         execute(session, board, request_for("true"))
     assert read_record(caught.value)["error"]["details"]["free_bytes"] == 9 * 1024
+
+
+def with_memory(board: LocalBoard, total: int, available: int) -> None:
+    board.replies = {
+        r"^MemTotal: +\d+": f"MemTotal: {total // 1024}",
+        r"^MemAvailable: +\d+": f"MemAvailable: {available // 1024}",
+    }
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"m" * 3_000_000)
+    return Model(name="model", kind="gguf", path=path, sha256=sha256_file(path), size=3_000_000, summary={})
+
+
+def test_a_model_that_is_larger_than_the_memory_is_refused_before_it_is_sent(
+    session: Session, board: LocalBoard, request_for: Any, model: Model
+) -> None:
+    with_memory(board, 2_000_000, 1_000_000)
+    with pytest.raises(NotEnoughMemory, match=r"3\.0 MB, but board local-board has 2\.0 MB") as caught:
+        execute(session, board, request_for("true", model=model))
+    assert caught.value.exit_status == 75
+    assert "model.inspect" in caught.value.remedy
+    assert "send" not in board.calls
+    assert read_record(caught.value)["error"]["details"]["memory_bytes"] == 1953 * 1024
+
+
+def test_a_model_as_large_as_the_memory_is_tried_when_that_is_asked_for(
+    session: Session, board: LocalBoard, request_for: Any, model: Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_memory(board, 2_000_000, 1_000_000)
+    willing = dataclasses.replace(session, settings=dataclasses.replace(session.settings, require_memory=False))
+    assert execute(willing, board, request_for("true", model=model)).exit_code == 0
+    assert "2.0 MB of memory in all" in capsys.readouterr().err
+
+
+def test_a_model_that_is_larger_than_what_is_free_is_warned_of(
+    session: Session, board: LocalBoard, request_for: Any, model: Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_memory(board, 4_000_000, 1_000_000)
+    assert execute(session, board, request_for("true", model=model)).exit_code == 0
+    assert "only 999.4 kB of memory are available" in capsys.readouterr().err
+
+
+def test_a_model_that_fits_is_not_talked_about(
+    session: Session, board: LocalBoard, request_for: Any, model: Model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_memory(board, 8_000_000, 4_000_000)
+    assert execute(session, board, request_for("true", model=model)).exit_code == 0
+    assert "memory" not in capsys.readouterr().err
 
 
 # the check before anything is sent -----------------------------------------------------------------

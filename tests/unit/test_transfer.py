@@ -24,7 +24,7 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from deploy import transfer
+from deploy import pull, transfer
 from deploy.inspect import Question, read_survey, survey_board
 from deploy.pull import as_pattern, fetch_files, pull_files
 from deploy.transfer import FileToPlace, place_files, push_files
@@ -225,9 +225,8 @@ def test_large_files_do_not_take_up_room_twice(
     assert there.stat().st_ino == (board.store / NAME).stat().st_ino
 
 
-def test_how_far_a_long_transfer_is_is_asked_of_the_board(
-    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def record_progress(session: Session, monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], threading.Event]:
+    """What a progress display is told, and an event that is set by the first word."""
     reached: list[float] = []
     seen = threading.Event()
 
@@ -240,8 +239,15 @@ def test_how_far_a_long_transfer_is_is_asked_of_the_board(
             reached.append(done)
             seen.set()
 
-    monkeypatch.setattr(transfer, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(session.console, "progress", lambda *_: contextlib.nullcontext(Recorder()))
+    return reached, seen
+
+
+def test_how_far_a_long_transfer_is_is_asked_of_the_board(
+    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, seen = record_progress(session, monkeypatch)
+    monkeypatch.setattr(transfer, "POLL_SECONDS", 0.01)
 
     def half_way(remote: str) -> None:
         Path(remote).write_bytes(CONTENT[:12_345])
@@ -429,6 +435,42 @@ def test_a_folder_comes_back_with_all_that_is_below_it(
     (tmp_path / "there").mkdir()
     pull_files(session, board, [str(board.folder / "copy")], tmp_path / "there")
     assert (tmp_path / "there/copy/sub/it's data").read_text() == "data"
+
+
+def test_how_far_a_pull_is_is_seen_while_it_goes_on(
+    session: Session, board: LocalBoard, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, seen = record_progress(session, monkeypatch)
+    monkeypatch.setattr(pull, "POLL_SECONDS", 0.01)
+
+    def half_way(local: Path) -> None:
+        local.write_bytes(CONTENT[:12_345])
+        assert seen.wait(30)
+        local.write_bytes(CONTENT)
+
+    board.on_receive = half_way
+    (board.folder / "file").write_bytes(CONTENT)
+    pull_files(session, board, [f"{board.folder}/file"], tmp_path / "back")
+    assert reached[0] == 12_345
+    assert reached[-1] == len(CONTENT)
+
+
+def test_an_agent_that_is_there_hashes_what_is_pulled_and_one_that_hashes_wrongly_does_not(
+    board: LocalBoard, tmp_path: Path
+) -> None:
+    (board.folder / "file").write_bytes(CONTENT)
+    agent, broken, log = board.folder / "agent", board.folder / "broken", board.folder / "log"
+    agent.write_text(
+        f'#!/bin/sh\ncat >{log}.in\nset -- $(sha256sum <{log}.in)\necho "$1 $(($(wc -c <{log}.in))) -"\necho x >>{log}\n'
+    )
+    broken.write_text(f"#!/bin/sh\necho {NAME} 8 -\n")
+    for program in (agent, broken):
+        program.chmod(0o755)
+    agents = [str(board.folder / "absent"), str(agent), str(broken)]
+    deadline = Deadline.after(20, "the test")
+    (found,) = pull.list_remote(board, ["file"], folder=str(board.folder), deadline=deadline, agents=agents)
+    assert (found.tool, found.hash, found.size) == ("sha256sum", NAME, len(CONTENT))
+    assert log.read_text() == "x\nx\n"  # the known input, and the file
 
 
 def test_a_corrupted_pull_is_repeated_and_the_old_file_stays_until_the_new_one_is_whole(

@@ -23,7 +23,12 @@ from tests.support.local_board import LocalBoard
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda data: b"", lambda data: data[:100], lambda data: b"\0" * len(data), lambda data: bytes([data[0] ^ 1]) + data[1:]],
+    [
+        lambda data: b"",
+        lambda data: data[:100],
+        lambda data: b"\0" * len(data),
+        lambda data: bytes([data[0] ^ 1]) + data[1:],
+    ],
     ids=["empty", "cut", "zeros", "one bit"],
 )
 def test_a_damaged_file_is_begun_anew_with_a_warning(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from core.errors import NetworkError, NotFoundOnServer, NotTheFile, Offline
+from core.errors import NetworkError, NotFoundOnServer, NotTheFile, Offline, ServerUnreached
 from core.files import human_bytes
 from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, shown
 from core.session import Session
@@ -27,6 +27,8 @@ SILENCE_SECONDS = 60.0
 """A server that sends nothing for so long counts as cut."""
 PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Waits between attempts that brought nothing new; any progress starts the row again."""
+FIRST_CONTACT_ATTEMPTS = 3
+"""A server that was never reached gets no more: who has no network wants to hear it soon, and there may be another source."""
 LONGEST_ASKED_PAUSE = 120.0
 """A ``Retry-After`` above this is reported, not waited for."""
 PROGRESS_BYTES = 64 * 1024
@@ -221,17 +223,21 @@ class Fetch:
 
     def _pause_or_give_up(self, failure: MayHeal, barren: int, position: int) -> None:
         pause = PAUSES_SECONDS[max(barren - 1, 0)] if barren <= len(PAUSES_SECONDS) else None
+        if failure.unreached and not self.received and (failure.waited_long or barren >= FIRST_CONTACT_ATTEMPTS):
+            pause = None
         if failure.wait is not None:
             pause = None if pause is None else max(pause, failure.wait)
         if pause is None or pause > LONGEST_ASKED_PAUSE:
             asked = f" The server asks to wait {failure.wait:g} s." if failure.wait else ""
+            tried = f"{barren} attempts" if barren > 1 else "one attempt"
+            if failure.unreached and not self.received:
+                raise ServerUnreached(f"{shown(self.url)}: {failure} in {tried}.") from failure
             raise NetworkError(
-                f"{shown(self.url)}: {failure}. Gave up at {human_bytes(position)} after {barren} attempts "
-                f"without progress.{asked}"
+                f"{shown(self.url)}: {failure}. Gave up at {human_bytes(position)} after {tried} without progress.{asked}"
             ) from failure
-        self._session.console.info(
-            f"    {failure}: going on from {human_bytes(position)} in {pause:g} s ({shown(self.url)})"
-        )
+        what = f"going on from {human_bytes(position)}" if position else "trying again"
+        where = "" if failure.unreached else f" ({shown(self.url)})"
+        self._session.console.info(f"    {failure}: {what} in {pause:g} s{where}")
         time.sleep(pause)
 
     def _local_chunks(self) -> Generator[tuple[int, bytes], None, None]:

@@ -18,10 +18,22 @@ if TYPE_CHECKING:
 class MayHeal(Exception):
     """A failure after which the same request may succeed."""
 
-    def __init__(self, text: str, *, wait: float | None = None, restart: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        wait: float | None = None,
+        restart: bool = False,
+        unreached: bool = False,
+        waited_long: bool = False,
+    ) -> None:
         super().__init__(text)
         self.wait = wait
         self.restart = restart
+        self.unreached = unreached
+        """No server answered at all: its name is not known, or nobody takes the connection."""
+        self.waited_long = waited_long
+        """It took a whole deadline to see that."""
 
 
 def shown(url: str) -> str:
@@ -29,6 +41,10 @@ def shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 @contextlib.contextmanager
@@ -51,11 +67,19 @@ def healing_errors(url: str) -> Iterator[None]:
                 f"{shown(url)}: the proxy wants a user name and password.",
                 remedy="Put them into HTTPS_PROXY as http://user:password@host:port.",
             ) from error
-        raise MayHeal(f"the proxy cannot be reached ({_cause(error)})") from error
+        raise MayHeal(f"the proxy cannot be reached ({_cause(error)})", unreached=True) from error
+    except requests.exceptions.ConnectTimeout as error:
+        raise MayHeal(f"no connection to {_host(url)} (no answer in time)", unreached=True, waited_long=True) from error
     except requests.exceptions.Timeout as error:
         raise MayHeal("no answer in time") from error
-    except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
-        raise MayHeal(f"no connection ({_cause(error)})") from error
+    except requests.exceptions.ChunkedEncodingError as error:
+        raise MayHeal(f"the connection was cut ({_cause(error)})") from error
+    except requests.exceptions.ConnectionError as error:
+        inner = _innermost(error)
+        unreached = isinstance(inner, urllib3.exceptions.NewConnectionError)
+        unnamed = isinstance(inner, urllib3.exceptions.NameResolutionError)
+        why = "its name cannot be resolved" if unnamed else _cause(error)
+        raise MayHeal(f"no connection to {_host(url)} ({why})", unreached=unreached) from error
     except urllib3.exceptions.HTTPError as error:
         raise MayHeal(f"the connection was cut ({_cause(error)})") from error
     except requests.exceptions.TooManyRedirects as error:
@@ -74,13 +98,17 @@ def healing_errors(url: str) -> Iterator[None]:
 
 def _cause(error: BaseException) -> str:
     """The innermost sentence of an exception chain as requests and urllib3 nest them."""
+    error = _innermost(error)
+    text = str(error).strip() or type(error).__name__
+    return re.sub(r"^(<[^>]*>|\w+\(host=[^)]*\)): ", "", text)
+
+
+def _innermost(error: BaseException) -> BaseException:
     while True:
         inner = getattr(error, "reason", None) or next((a for a in error.args if isinstance(a, BaseException)), None)
         if not isinstance(inner, BaseException):
-            break
+            return error
         error = inner
-    text = str(error).strip() or type(error).__name__
-    return re.sub(r"^<[^>]*>: ", "", text)
 
 
 def retry_after(response: requests.Response) -> float | None:

@@ -20,6 +20,7 @@ from core.errors import (
     Offline,
     OhforgeError,
     SdkIncomplete,
+    ServerUnreached,
     UsageError,
     unknown_name,
 )
@@ -178,6 +179,9 @@ def _fetch_first(session: Session, request: SdkRequest, staging: Path, traffic: 
         raise Offline(f"{request.title} would have to be downloaded, but --offline forbids all network traffic.")
     if len(passed_over) == 1:
         raise passed_over[0]
+    if all(isinstance(error, ServerUnreached) for error in passed_over):
+        listed = "".join(f"\n  - {error.message}" for error in passed_over)
+        raise ServerUnreached(f"No source of {request.title} could be reached:{listed}")
     # A file that was refused for its hash weighs more than a server that was not there.
     damaged = [error for error in passed_over if isinstance(error, IntegrityError)]
     listed = "".join(f"\n  - {error.message}" for error in passed_over)

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.errors import IntegrityError, NetworkError, NotFoundOnServer, NotTheFile, Offline, UsageError, unknown_name
+from core.errors import (
+    IntegrityError,
+    NetworkError,
+    NotFoundOnServer,
+    NotTheFile,
+    Offline,
+    ServerUnreached,
+    UsageError,
+    unknown_name,
+)
 from core.http import Fetch, post_json, read_small
 from core.http_errors import shown
 from core.session import Session
@@ -121,15 +130,16 @@ def ask_mirror(session: Session, request: SdkRequest) -> Offer:
 def ask_second_mirror(session: Session, request: SdkRequest) -> Offer:
     """The same tree on the other addresses; the first that has it is taken."""
     bases = session.settings.sdk_mirror2 or read_catalogue().mirrors[1:]
-    reasons = []
+    passed_over: list[NetworkError] = []
     for base in bases:
         try:
             return _ask_base(session, request, base, "mirror2")
         except Offline:
             raise
         except NetworkError as error:
-            reasons.append(error.message)
-    raise NetworkError(" ".join(reasons))
+            passed_over.append(error)
+    kind = ServerUnreached if all(isinstance(error, ServerUnreached) for error in passed_over) else NetworkError
+    raise kind(" ".join(error.message for error in passed_over))
 
 
 def ask_component_list(session: Session, request: SdkRequest) -> Offer:

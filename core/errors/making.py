@@ -62,6 +62,16 @@ class NoSourceLeft(NetworkError):
     transient = False
 
 
+class ServerUnreached(NetworkError):
+    """No connection to the server came about: its name is not known, or nobody answers there."""
+
+    code = "OHF6606"
+    default_remedy = (
+        "Check the network; behind a proxy, set HTTPS_PROXY. Without a network: --archive for a file that was fetched "
+        "elsewhere, or --mirror for a server that you can reach."
+    )
+
+
 class IntegrityError(OhforgeError):
     """A file is not what it should be: its hash or size differs from the pinned one."""
 

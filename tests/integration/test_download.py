@@ -10,6 +10,7 @@ import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -28,6 +29,7 @@ from core.errors import (
     NotTheFile,
     Offline,
     OhforgeError,
+    ServerUnreached,
     UsageError,
 )
 from core.http import Transport
@@ -256,6 +258,57 @@ def test_a_server_that_is_not_there_is_reported_with_its_address(session: Sessio
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/file.bin"
         with pytest.raises(NetworkError, match="Connection refused"):
             download(session, url, target)
+
+
+@pytest.mark.parametrize(
+    ("failure", "said", "attempts"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "its name cannot be resolved", 3),
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused", 3),
+        (TimeoutError("timed out"), "no answer in time", 1),
+    ],
+    ids=["no name", "refused", "silent"],
+)
+def test_a_server_that_was_never_reached_is_soon_given_up(
+    session: Session,
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: OSError,
+    said: str,
+    attempts: int,
+) -> None:
+    asked = []
+
+    def connect(address: object, *_: object, **__: object) -> None:
+        asked.append(address)
+        raise failure
+
+    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,) * 9)
+    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
+    with pytest.raises(ServerUnreached, match=f"no connection to mirror.example .*{said}") as caught:
+        download(session, "http://mirror.example/file.bin", target)
+    assert len(asked) == attempts
+    assert "HTTPConnection" not in caught.value.message
+
+
+def test_a_server_that_goes_away_in_the_middle_is_waited_for(
+    session: Session, server: Loopback, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.serve("/file.bin", CONTENT)
+    server.fault("/file.bin", "cut", after=1_000_000)
+    connects, away = socket.create_connection, [6]
+
+    def connect(address: tuple[str, int], *words: Any, **options: Any) -> socket.socket:
+        if server.requests_of("/file.bin") and away[0]:
+            away[0] -= 1
+            raise ConnectionRefusedError(111, "Connection refused")
+        options.pop("socket_options", None)
+        return connects(address, *words, **options)
+
+    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,) * 9)
+    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
+    assert download(session, url, target, sha256=DIGEST).path.read_bytes() == CONTENT
+    assert not away[0]
 
 
 def test_passwords_in_addresses_are_not_shown(session: Session, server: Loopback, target: Path) -> None:

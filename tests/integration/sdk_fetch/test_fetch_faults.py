@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from core.errors import (
     NotTheFile,
     SdkIncomplete,
     SdkNotForHost,
+    ServerUnreached,
     UnknownName,
     UsageError,
 )
@@ -55,6 +58,18 @@ def test_a_wrong_hash_shows_both_and_sets_what_came_aside(session: Session, serv
     server.serve(f"{archive_path(release)}.sha256", release.sha256)
     assert fetch_sdk(session, "5.0.0", host=HOST, mirror=mirror).path.is_dir()
     assert not aside.exists()
+
+
+def test_without_a_network_that_is_said_and_not_that_no_source_has_it(session: Session) -> None:
+    with socket.socket() as unused:  # bound and not listening: whoever connects is refused
+        unused.bind(("127.0.0.1", 0))
+        away = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        nowhere = replace(session.settings, sdk_mirror=away, sdk_mirror2=(away,), sdk_list=away, sdk_github=away)
+        with pytest.raises(ServerUnreached, match=r"No source of ohos-sdk 5\.0\.0 could be reached") as caught:
+            fetch_sdk(replace(session, settings=nowhere), "5.0.0", host=HOST)
+    assert "HTTPS_PROXY" in caught.value.remedy
+    assert caught.value.exit_status == 66
+    assert nothing_is_installed(session)
 
 
 def test_a_pinned_hash_that_the_server_contradicts_is_refused_before_the_download(

@@ -132,20 +132,20 @@ def find_release(text: str) -> Release:
     """The release that `text` means; raises UnknownName with the nearest.
 
     Taken are a release (``5.0.0``, ``5.0.0-Release``, ``v5.0.0``, its git tag), the packages' own version
-    (``5.0.0.71``), an API level (``api12``: the newest release of that level), and ``latest``.
+    (``5.0.0.71``), an API level (``api12`` or ``12``: the newest release of that level), and ``latest``.
     """
     releases = read_catalogue().releases
     wanted = text.strip()
     if wanted.lower() == "latest":
         return releases[-1]
-    level = re.fullmatch(r"api[- ]?(\d+)", wanted, re.IGNORECASE)
-    if level:
-        of_level = [release for release in releases if release.api_level == int(level[1])]
-        if of_level:
-            return of_level[-1]
-        levels = sorted({r.api_level for r in releases}, key=lambda known: abs(known - int(level[1])))
+    level = re.fullmatch(r"(api[- ]?)?(\d+)", wanted, re.IGNORECASE)
+    of_level = [release for release in releases if level and release.api_level == int(level[2])]
+    if of_level:
+        return of_level[-1]
+    if level and level[1]:
+        levels = sorted({r.api_level for r in releases}, key=lambda known: abs(known - int(level[2])))
         near = " and ".join(f"api{known}" for known in sorted(levels[:2]))
-        raise UnknownName(f"No release of the ohos-sdk has the API level {level[1]}; the nearest are {near}.")
+        raise UnknownName(f"No release of the ohos-sdk has the API level {level[2]}; the nearest are {near}.")
     short = re.sub(r"^(openharmony-)?v", "", re.sub(r"-release$", "", wanted, flags=re.IGNORECASE), flags=re.IGNORECASE)
     for release in releases:
         if short.lower() in (release.version.lower(), release.sdk_version, release.full_version):

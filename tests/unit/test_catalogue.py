@@ -72,6 +72,7 @@ def test_pinned_hashes_say_how_many_sources_agree() -> None:
         ("OpenHarmony-v5.0.0-Release", "5.0.0"),
         ("5.0.0.71", "5.0.0"),
         ("api12", "5.0.0"),
+        ("12", "5.0.0"),
         ("API 18", "5.1.0"),
         ("api20", "6.0.0.2"),
         ("6.0.0", "6.0"),

@@ -2,7 +2,7 @@
 
     python scripts/sdk_matrix.py [--cache FOLDER] [--jobs 2] [--minutes 30] [--good FILE]
 
-Takes some seconds for each of 128 combinations, over the tests' stand-in SDK. The table says what was run, nothing else.
+Takes some seconds for each of 512 combinations, over the tests' stand-in SDK. The table says what was run, nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.support.sdk_matrix import (  # noqa: E402
     combinations,
 )
 from tests.support.standin_sdk import standin_sdk  # noqa: E402
+from toolchains.arch import Arch  # noqa: E402
 
 PAGE = ROOT / "docs" / "sdk-matrix.md"
 
@@ -80,26 +81,29 @@ def page(results: dict[Combination, str]) -> str:
         "# Releases, layouts, arches and CMakes",
         "",
         f"Made by `scripts/sdk_matrix.py` on {datetime.now(UTC):%Y-%m-%d}: {good} of the {len(results)} combinations",
-        f"that were run were good; there are {len(list(combinations()))}.",
+        f"that were run were good; there are {len(combinations())}.",
         "",
-        "A cell names the CMake (from the Python package index) with which a project in C and C++ with a shared library was",
-        "configured twice with the rendered toolchain file, built, and its program run under qemu; the flags of both",
-        "configurations were the same, and the library had its versions. `not run` means just that; the script goes on with",
-        "those. The SDK was the tests' stand-in with the release's edition of `ohos.toolchain.cmake` (docs/standin-sdk.md), not",
-        "a published one.",
+        f"A cell names the CMakes with which it was good, of {', '.join(CMAKES)} from the Python package index: a project in C",
+        "and C++ with a shared library was configured twice with the rendered toolchain file, built, and its program run under",
+        "qemu; the flags of both configurations were the same, and the library had its versions. What failed is named, what was",
+        "not run is left out; the script goes on with that. The SDK was the tests' stand-in with the release's edition of",
+        "`ohos.toolchain.cmake` (docs/standin-sdk.md), not a published one.",
         "",
         f"| release | arch | {' | '.join(LAYOUTS)} |",
         f"|---|---|{'---|' * len(LAYOUTS)}",
     ]
     for release in RELEASES:
         for arch in ARCHES:
-            cells = []
-            for layout in LAYOUTS:
-                found = [c for c in results if (c.release, c.layout, c.arch) == (release, layout, arch)]
-                cells += [f"{c.cmake} **{results[c].partition(':')[0]}**" if results[c] else c.cmake for c in found]
-                cells += [] if found else ["not run"]
+            cells = [_cell(results, release, layout, arch) for layout in LAYOUTS]
             lines.append(f"| {release} | {arch.name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _cell(results: dict[Combination, str], release: str, layout: str, arch: Arch) -> str:
+    found = [c for c in results if (c.release, c.layout, c.arch) == (release, layout, arch)]
+    said = [f"{c.cmake} **{results[c].partition(':')[0]}**" for c in found if results[c]]
+    good = [c.cmake.rpartition(".")[0] for c in found if not results[c]]
+    return ", ".join(["all four"] if len(good) == len(CMAKES) else good + said) or "not run"
 
 
 def _options() -> argparse.Namespace:

@@ -1,14 +1,10 @@
-"""Release × layout × arch × CMake: one small project, configured twice, built and run, for each combination.
-
-Not every layout with every CMake (that would be four times as many): the four take turns along the layouts, shifted by
-one from release to release, so that every release meets every layout, every layout every CMake, on both arches.
-"""
+"""Release × layout × arch × CMake: one small project, configured twice, built and run, for each combination."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,15 +52,12 @@ class Combination:
         return f"{self.release}, {self.layout}, {self.arch.name}, CMake {self.cmake}"
 
 
-def combinations() -> Iterator[Combination]:
-    """All combinations. The first half has every release in every layout, with one of the two arches each."""
-    for half in range(len(ARCHES)):
-        for column, layout in enumerate(LAYOUTS):
-            for row, release in enumerate(RELEASES):
-                # The second half of the layouts starts one later, so that no release is always with the same pairs.
-                cmake = CMAKES[(row + column + column // len(CMAKES)) % len(CMAKES)]
-                arch = ARCHES[(row + column + half) % len(ARCHES)]
-                yield Combination(release=release, layout=layout, arch=arch, cmake=cmake)
+def combinations() -> list[Combination]:
+    """All combinations."""
+    return [
+        Combination(release=release, layout=layout, arch=arch, cmake=cmake)
+        for cmake, layout, arch, release in itertools.product(CMAKES, LAYOUTS, ARCHES, RELEASES)
+    ]
 
 
 def place_sdk(folder: Path, layout: str, sdk: Path) -> Path:

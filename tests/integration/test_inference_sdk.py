@@ -18,6 +18,7 @@ from core.errors import BuildError
 from core.session import Session
 from native.build import BuildRequest, ensure_built
 from tests.support.ms_models import add_softmax
+from tests.support.sdk_symbols import LITE_IMPORTS, NNRT_IMPORTS, imported_functions
 from tests.support.standin_sdk import inference_sdk, runtime_tree
 from tests.support.standin_sdk.assemble import link_tree
 from toolchains.arch import ARM32, ARM64, Arch
@@ -83,6 +84,7 @@ def test_mslite_links_to_the_library_of_the_sdks_level(
 ) -> None:
     program, needed = build(session, sdk, "mslite")
     assert needed - {"libc.so", "libm.so"} == {LITE_9 if sdk.level == 9 else LITE}
+    assert imported_functions(program) == LITE_IMPORTS[min(sdk.level, 10)]
     model = add_softmax()
     (tmp_path / "model.ms").write_bytes(model.to_bytes())
     np.save(tmp_path / "in.npy", np.zeros((1, 4), np.float32))
@@ -102,6 +104,7 @@ def test_nnrt_has_the_style_and_the_libraries_of_the_sdks_level(
 ) -> None:
     program, needed = build(session, sdk, "nnrt")
     assert needed - {"libc.so", "libm.so"} == ({NNRT_9} if sdk.level == 9 else {CORE, NNRT})
+    assert imported_functions(program) == NNRT_IMPORTS[sdk.level]
     none = emulate(sdk, shared_cache, tmp_path, program, devices=0)
     assert (none.returncode, "No available device." in none.stdout) == (69, True)
     one = emulate(sdk, shared_cache, tmp_path, program)

@@ -12,37 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elftools.elf.elffile import ELFFile
 
 from native.exit_status import explain_exit
 from native.recipe import RECIPES
 from tests.support.nnrt_runtime import build_nnrt, host_compilers, program_sources
 from tests.support.reference_runtime import compile_with
+from tests.support.sdk_symbols import NNRT_IMPORTS, imported_functions, nnrt_functions
 
 EXAMPLE = RECIPES / "nnrt" / "examples" / "conv_relu_softmax.json"
 VALUE = re.compile(r"^Output index: (\d+), value is: ([-\d.e+]+)\.$", re.MULTILINE)
-MODEL = ["Construct", "SetTensorData", "AddOperation", "SpecifyInputsAndOutputs", "Finish", "GetAvailableOperations"]
-COMMON = [
-    *[f"Model_{name}" for name in (*MODEL, "Destroy")],
-    *["Compilation_Construct", "Compilation_SetDevice", "Compilation_SetCache", "Compilation_SetPerformanceMode"],
-    *["Compilation_SetPriority", "Compilation_EnableFloat16", "Compilation_Build", "Compilation_Destroy"],
-    *["Executor_Construct", "Executor_Destroy", "Device_GetAllDevicesID", "Device_GetName", "Device_GetType"],
-]
-IMPORTS = {
-    9: {
-        *COMMON,
-        *["Model_AddTensor", "Executor_SetInput", "Executor_SetOutput", "Executor_Run", "Executor_GetOutputShape"],
-    },
-    12: {
-        *COMMON,
-        *["Model_AddTensorToModel", "Model_SetTensorType", "TensorDesc_Create", "TensorDesc_Destroy"],
-        *["TensorDesc_SetDataType", "TensorDesc_SetShape", "TensorDesc_SetFormat", "TensorDesc_GetShape"],
-        *["Tensor_Create", "Tensor_Destroy", "Tensor_GetTensorDesc", "Tensor_GetDataBuffer", "Tensor_GetSize"],
-        *["Executor_GetInputCount", "Executor_GetOutputCount", "Executor_CreateInputTensorDesc"],
-        *["Executor_CreateOutputTensorDesc", "Executor_RunSync"],
-    },
-}
-"""What each style calls. Level 9 has 31 functions; of those, level 11 deprecates the ones that the new style leaves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +217,4 @@ def test_the_program_imports_what_its_api_level_has_and_nothing_else(level: int,
     _, cxx = host_compilers()
     flags = ["-std=c++17", "-r", f"-DOHFORGE_API_LEVEL={level}"]
     whole = compile_with(cxx, shared_cache, f"nnrt-{level}.o", program_sources(level), flags)
-    with whole.open("rb") as file:
-        symbols = ELFFile(file).get_section_by_name(".symtab").iter_symbols()
-        undefined = {symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF"}
-    assert {name for name in undefined if name.startswith("OH_")} == {f"OH_NN{name}" for name in IMPORTS[level]}
+    assert imported_functions(whole) == NNRT_IMPORTS[level] <= nnrt_functions(level)

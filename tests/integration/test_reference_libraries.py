@@ -13,6 +13,7 @@ from elftools.elf.elffile import ELFFile
 from core.files import sha256_folder, sha256_json
 from tests.support.nnrt_runtime import host_compilers, program_sources
 from tests.support.reference_runtime import RUNTIME, compile_with
+from tests.support.sdk_symbols import LITE_IMPORTS, exported_functions, imported_functions, nnrt_libraries
 
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 LIBRARIES = {
@@ -26,11 +27,6 @@ LIBRARIES = {
     },
 }
 """API level → library → number of functions, as counted in the SDKs' stubs."""
-FAMILIES = {
-    "libneural_network_core.so": {"Compilation": 14, "TensorDesc": 12, "Executor": 12, "Tensor": 9, "Device": 3},
-    "libneural_network_runtime.so": {"Model": 11, "Executor": 9, "QuantParam": 5},
-}
-"""How the functions of level 11 are divided between the two libraries."""
 
 
 @pytest.fixture(scope="module", params=sorted(LIBRARIES))
@@ -70,15 +66,16 @@ def test_names_and_numbers_of_functions_are_those_of_the_sdk(built: tuple[int, P
         assert any(name.startswith("ohforge_reference_") for name in names)
 
 
-def test_the_functions_of_level_11_are_divided_as_in_the_sdk(built: tuple[int, Path]) -> None:
+def test_nnrts_functions_are_those_of_the_level_and_divided_as_in_the_sdk(built: tuple[int, Path]) -> None:
     level, folder = built
-    if level < 11:
-        assert not (folder / "libneural_network_core.so").exists()
-        return
-    for library, families in FAMILIES.items():
-        names = [name for name in functions(folder / library) if name.startswith("OH_NN")]
-        prefixes = [name.removeprefix("OH_NN").split("_")[0] for name in names]
-        assert {prefix: prefixes.count(prefix) for prefix in set(prefixes)} == families
+    assert {path.name: exported_functions(path) for path in folder.glob("libneural*.so")} == nnrt_libraries(level)
+
+
+def test_every_function_that_mslite_calls_is_there(built: tuple[int, Path]) -> None:
+    level, folder = built
+    [library] = folder.glob("libmindspore*.so")
+    assert LITE_IMPORTS[min(level, 10)] <= exported_functions(library)
+    assert level >= 10 or not (LITE_IMPORTS[10] - LITE_IMPORTS[9]) & exported_functions(library)
 
 
 def test_the_library_is_called_what_its_file_is(built: tuple[int, Path]) -> None:
@@ -122,40 +119,11 @@ def test_a_program_runs_over_the_pair_of_libraries(built: tuple[int, Path], shar
     assert "check: 12 values, largest difference 0" in done.stdout
 
 
-QUICK_START = {
-    *("ContextCreate", "ContextDestroy", "ContextSetThreadNum", "ContextSetThreadAffinityMode", "ContextAddDeviceInfo"),
-    *("DeviceInfoCreate", "DeviceInfoSetEnableFP16", "ModelCreate", "ModelDestroy", "ModelBuildFromFile"),
-    *("ModelGetInputs", "ModelPredict", "TensorGetName", "TensorGetData", "TensorGetMutableData"),
-    *("TensorGetElementNum", "TensorGetDataSize"),
-}
-"""What the quick-start program of MindSpore Lite imports at API level 9."""
-SHAPES_AND_TYPES = {"ModelResize", "TensorGetShape", "TensorGetDataType", "TensorGetFormat"}
-DEVICES = {
-    *(
-        "GetAllNNRTDeviceDescs",
-        "DestroyAllNNRTDeviceDescs",
-        "GetElementOfNNRTDeviceDescs",
-        "CreateNNRTDeviceInfoByName",
-    ),
-    *("GetNameFromNNRTDeviceDesc", "GetTypeFromNNRTDeviceDesc", "GetDeviceIdFromNNRTDeviceDesc"),
-    *("DeviceInfoSetPerformanceMode", "DeviceInfoSetPriority"),
-}
-"""New at API level 10."""
-
-
-@pytest.mark.parametrize(
-    ("level", "expected"),
-    [(9, QUICK_START | SHAPES_AND_TYPES), (10, QUICK_START | SHAPES_AND_TYPES | DEVICES)],
-    ids=["api9", "api10"],
-)
-def test_mslite_imports_what_its_api_level_has_and_nothing_else(
-    level: int, expected: set[str], shared_cache: Path
-) -> None:
+@pytest.mark.parametrize("level", sorted(LITE_IMPORTS))
+def test_mslite_imports_what_its_api_level_has_and_nothing_else(level: int, shared_cache: Path) -> None:
     cc, _ = host_compilers()
     flags = ["-std=gnu11", "-r", f"-DOHFORGE_API_LEVEL={level}"]
     sources = sorted((RUNTIME.parent / "mslite" / "src").glob("*.c"))
-    whole = compile_with(cc, shared_cache, f"mslite-{level}.o", sources, flags)
-    with whole.open("rb") as file:
-        symbols = ELFFile(file).get_section_by_name(".symtab").iter_symbols()
-        undefined = {symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF"}
-    assert {name for name in undefined if name.startswith("OH_")} == {f"OH_AI_{name}" for name in expected}
+    assert (
+        imported_functions(compile_with(cc, shared_cache, f"mslite-{level}.o", sources, flags)) == LITE_IMPORTS[level]
+    )

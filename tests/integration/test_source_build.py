@@ -25,8 +25,10 @@ from core.errors import (
     TreeNotReady,
     UnfitProduct,
 )
+from core.files import sha256_file
 from core.locks import hold
 from core.session import PROJECT, Session
+from deploy.emulator.disk import list_emulated, stop_board
 from native.openharmony.build import SourceBuildOutcome, SourceBuildRequest, build_component
 from native.openharmony.record import SCHEMA_FILE
 from tests.support.source_tree import make_fail, make_tree, write
@@ -225,6 +227,31 @@ def test_the_commands_answer_in_json_and_with_a_status_for_each_kind_of_failure(
     assert (failed.returncode, error["code"], error["details"]["failure"]) == (69, "OHF6906", "killed")
     explained = invoke("source.explain", error["details"]["log"], "--json", folder=folder)
     assert json.loads(explained.stdout)["failure"] == "killed"
+
+
+def test_the_built_libraries_are_pushed_to_a_board(root: Path) -> None:
+    """Both ways: with the build, and afterwards from the record, as the command's last line says."""
+    target = "/data/local/tmp/nnrt"
+    try:
+        built = invoke(
+            *("source.build", "--jobs", "1", "--push-to", f"{target}/", "--board", "dayu200", "--json"), folder=root
+        )
+        assert built.returncode == 0, built.stderr
+        answer = json.loads(built.stdout)
+        local = {path.name: sha256_file(path) for path in Path(answer["libraries"]).iterdir()}
+        assert sorted(local) == ["libneural_network_core.so", "libneural_network_runtime.so"]
+        assert (answer["pushed"]["target"], answer["pushed"]["bytes_sent"] > 0) == (f"{target}/", True)
+        words = ("board.push", answer["libraries"], "/data/local/tmp/later/", "--board", "dayu200", "--json")
+        assert invoke(*words, folder=root).returncode == 0
+        for place in (target, "/data/local/tmp/later"):
+            listed = invoke(
+                "board.shell", "--board", "dayu200", "--json", "--", f"sha256sum {place}/lib/*", folder=root
+            )
+            lines = json.loads(listed.stdout)["output"].splitlines()
+            assert {Path(line.split()[1]).name: line.split()[0] for line in lines} == local
+    finally:
+        for board in list_emulated(Path(os.environ["OHFORGE_DATA_DIR"]) / "boards"):
+            stop_board(board)
 
 
 def test_ctrl_c_ends_the_build_and_the_record_says_so(root: Path) -> None:

@@ -60,6 +60,51 @@ NNRT_CODES = [
     "UNAVAILABLE_DEVICE",
 ]
 """Return codes of NNRt from 0 on: from the API reference (one is misspelt there)."""
+WORDS = {
+    "mslite": {
+        "CORE_FAILED": "core",
+        "LITE_ERROR": "common error",
+        "LITE_NULLPTR": "null pointer",
+        "LITE_PARAM_INVALID": "parameter was refused",
+        "LITE_NO_CHANGE": "Nothing had to be changed",
+        "LITE_SUCCESS_EXIT": "without an error",
+        "LITE_MEMORY_FAILED": "memory",
+        "LITE_NOT_SUPPORT": "does not support",
+        "LITE_THREADPOOL_ERROR": "threads",
+        "LITE_UNINITIALIZED_OBJ": "before it was set up",
+        "LITE_OUT_OF_TENSOR_RANGE": "tensor that is not there",
+        "LITE_INPUT_TENSOR_ERROR": "input has no data",
+        "LITE_REENTRANT_ERROR": "at the same time",
+        "LITE_GRAPH_FILE_ERROR": "could not be read as a graph",
+        "LITE_NOT_FIND_OP": "has no operator",
+        "LITE_INVALID_OP_NAME": "name that the engine does not take",
+        "LITE_INVALID_OP_ATTR": "attribute",
+        "LITE_OP_EXECUTE_FAILURE": "while it was running",
+        "LITE_FORMAT_ERROR": "layout",
+        "LITE_INFER_ERROR": "could not be worked out",
+        "LITE_INFER_INVALID": "before the inputs have theirs",
+        "LITE_INPUT_PARAM_INVALID": "a user gave",
+        "LITE_AIPP_NOT_SUPPORTED": "does not support preprocessing",
+        "LITE_AIPP_INFER_ERROR": "Preprocessing of the image",
+    },
+    "nnrt": {
+        "FAILED": "common error",
+        "INVALID_PARAMETER": "argument was refused",
+        "MEMORY_ERROR": "memory",
+        "OPERATION_FORBIDDEN": "wrong time",
+        "NULL_PTR": "null pointer",
+        "INVALID_FILE": "cache file",
+        "UNAVALIDABLE_DEVICE": "does not answer",
+        "INVALID_PATH": "path does not exist",
+        "TIMEOUT": "too long",
+        "UNSUPPORTED": "does not support",
+        "CONNECTION_EXCEPTION": "connection",
+        "SAVE_CACHE_EXCEPTION": "cache could not be saved",
+        "DYNAMIC_SHAPE": "open dimensions",
+        "UNAVAILABLE_DEVICE": "cannot be used at present",
+    },
+}
+"""Words that the sentence of each status must have, from what the headers' comments say of it."""
 OWN_STATUSES = {"mslite": {64, 66, 69, 70, 73}, "nnrt": {64, 66, 69, 79, 80}}
 SHELL_STATUSES = [126, 127, 132, 134, 137, 139]
 
@@ -69,6 +114,14 @@ def test_the_tables_have_every_status_of_the_engines_and_no_other() -> None:
         name: code for name, (code, _) in ENGINE_STATUSES.items()
     }
     assert [row.name for _, row in sorted(load_statuses("nnrt").by_code.items())] == NNRT_CODES
+
+
+@pytest.mark.parametrize("program", WORDS)
+def test_every_status_has_a_sentence_of_its_own_that_says_what_the_status_means(program: str) -> None:
+    rows = [row for row in load_statuses(program).by_code.values() if row.code != 0]
+    assert {row.name for row in rows} == set(WORDS[program])
+    assert {row.name for row in rows if WORDS[program][row.name] not in row.sentence} == set()
+    assert len({row.sentence for row in rows}) == len(rows)
 
 
 @pytest.mark.parametrize("name", ENGINE_STATUSES)

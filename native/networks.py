@@ -143,7 +143,7 @@ def _read_json(text: str) -> Any:
 
 
 def _read_yaml(text: str) -> Described:
-    """Plain YAML: no aliases, which could make a small file endless, no key twice, and 1e-3 is a number.
+    """Plain YAML: no aliases, which could make a small file endless, no tags, no key twice, and 1e-3 is a number.
 
     Raises ValueError with the line.
     """
@@ -153,10 +153,12 @@ def _read_yaml(text: str) -> Described:
 
     class Loader(yaml.SafeLoader):
         def compose_node(self, parent: Node | None, index: int) -> Node | None:
+            events: Any = self  # Its type hints lack peek_event.
+            event = events.peek_event()
             if self.check_event(yaml.AliasEvent):
-                events: Any = self  # Its type hints lack peek_event.
-                mark = events.peek_event().start_mark
-                raise yaml.MarkedYAMLError(problem="aliases (*name) are not taken", problem_mark=mark)
+                raise yaml.MarkedYAMLError(problem="aliases (*name) are not taken", problem_mark=event.start_mark)
+            if getattr(event, "tag", None) is not None:
+                raise yaml.MarkedYAMLError(problem="tags (!name) are not taken", problem_mark=event.start_mark)
             return super().compose_node(parent, index)
 
     # PyYAML follows YAML 1.1, where a number with an exponent needs a point and a sign.

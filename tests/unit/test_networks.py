@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from core.errors import InvalidData, UsageError
 from core.session import Session
@@ -93,7 +95,8 @@ def test_the_schema_knows_the_layers_that_the_program_knows() -> None:
         ("seed: 11", "seed: 11, seed: 12", 10, "the key 'seed' is there twice"),
         ("- op: conv2d", "  op: conv2d", 15, "is not YAML"),
         ("padding: same", "padding: &same same\n    activation: *same", 14, "aliases (*name) are not taken"),
-        ("padding: same", "padding: !!python/name:os.system x", 13, "could not determine a constructor"),
+        ("padding: same", "padding: !!python/name:os.system x", 13, "tags (!name) are not taken"),
+        ("padding: same", "padding: !!timestamp x", 13, "tags (!name) are not taken"),
         ("padding: same", "? [1]\n    : 2", 13, "a key must be text"),
     ],
 )
@@ -135,6 +138,70 @@ def test_what_is_no_description_is_refused(tmp_path: Path, name: str, content: b
         content = content.replace(b'"layers": []', b'"layers": [' + layer + b"]").replace(b'puts": []', b'puts": ["y"]')
     with pytest.raises(InvalidData, match=re.escape(sentence)):
         prepare_network(described(tmp_path, content, name), tmp_path / "made")
+
+
+FRAGMENTS = [
+    *(
+        "!!bool x",
+        "!!int ''",
+        "!!timestamp x",
+        "&a",
+        "*a",
+        "<<: {a: 1}",
+        "? ",
+        ": ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        "|",
+        ">",
+        "%",
+        "@",
+    ),
+    *(
+        "2020-13-45",
+        "190:20:30",
+        "0x1F",
+        "1e999",
+        "-.inf",
+        ".nan",
+        "~",
+        "=",
+        "yes",
+        "'",
+        '"',
+        '"\\ud800"',
+        "\\",
+        "#",
+        ",",
+    ),
+    *("\t", "\n", "\n  ", "\n---\n", "\n...\n", "\0", "\x85", "\u2028", "\ufeff", "1" * 5000, "[" * 400, "name: x\n"),
+]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ending=st.sampled_from(["yaml", "json"]),
+    changes=st.lists(
+        st.tuples(st.integers(0, 2000), st.integers(0, 12), st.sampled_from(FRAGMENTS) | st.text()), max_size=4
+    ),
+)
+def test_whatever_is_done_to_a_description_it_is_taken_or_refused_with_a_sentence(
+    tmp_path: Path, ending: str, changes: list[tuple[int, int, str]]
+) -> None:
+    text = (EXAMPLES / f"conv_relu_softmax.{ending}").read_text(encoding="utf-8")
+    for at, removed, put in changes:
+        at %= len(text) + 1
+        text = text[:at] + put + text[at + removed :]
+    path = described(tmp_path, text.encode("utf-8", "surrogatepass"), f"net.{ending}")
+    try:
+        made = prepare_network(path, tmp_path / "made")
+    except InvalidData as error:
+        assert error.message.startswith(str(path))
+    else:
+        assert set(json.loads(made.read_text(encoding="utf-8"))) == {"inputs", "layers", "outputs"}
 
 
 def test_a_description_that_is_not_there_or_too_large_is_refused(tmp_path: Path) -> None:

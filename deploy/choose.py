@@ -81,9 +81,9 @@ def choose_board(session: Session, name: str = "") -> Board:
         return _real_board(session, server, usable[0], entry, "the only connected board")
     for key, (target, server) in targets.items():
         if target.state == "Unauthorized":
-            _wait_for_user(session, server, key)
-            return _real_board(session, server, key, entry_of(session, key), "the only board")
-    return _emulated_board(session, DEFAULT_SERIAL, DEFAULT_PROFILE, "no real board is connected")
+            return _accepted_board(session, server, key, entry_of(session, key), "the only board")
+    lost = "".join(f"; {key} is {target.state.lower()}" for key, (target, _) in targets.items())
+    return _emulated_board(session, DEFAULT_SERIAL, DEFAULT_PROFILE, f"no real board is connected{lost}")
 
 
 def locate_board(session: Session, name: str = "") -> LeasePlace:
@@ -196,8 +196,8 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
         raise NoBoard(f"There is no board {key!r}; {nearest(key, known)}. hdc is {hdc.argv[0]}.")
     target, server = targets[key]
     if target.state == "Unauthorized":
-        _wait_for_user(session, server, key)
-    elif target.state == "Offline":
+        return _accepted_board(session, server, key, entry, why)
+    if target.state == "Offline":
         raise BoardOffline(f"Board {key} is known to hdc, but not connected now.")
     return _real_board(session, server, key, entry, why)
 
@@ -248,6 +248,14 @@ def known_names(session: Session, keys: Sequence[str]) -> list[str]:
     """Every name that --board takes at the moment."""
     emulated = [serial.removeprefix(EMULATED) for serial in emulated_boards(session)]
     return list(dict.fromkeys([*keys, *session.settings.boards, *emulated]))
+
+
+def _accepted_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> Board:
+    """A board whose user is asked now; it may swallow the first command after the answer."""
+    _wait_for_user(session, hdc, key)
+    board = _real_board(session, hdc, key, entry, why)
+    board.make_ready(Deadline.after(READY_SECONDS, f"a sign of life of board {key}"))
+    return board
 
 
 def _wait_for_user(session: Session, hdc: Hdc, key: str) -> None:

@@ -258,6 +258,7 @@ class HdcBoard:
                 raise DeadlineExpired(
                     f"{late.message} {self._stop(reader, token)}", output=last_lines(reader)
                 ) from None
+            self._tell_of_rest(reader)
         except KeyboardInterrupt:
             reader.finish()
             raise Interrupted(f"Interrupted. {self._stop(reader, token)}") from None
@@ -267,6 +268,13 @@ class HdcBoard:
             self._session.console.detail(self._stop(reader, token))
             raise
         return self._judge(reader, token, said, folder, time.monotonic() - started)
+
+    def _tell_of_rest(self, reader: MarkerReader) -> None:
+        """hdc goes on after the command's end: somebody else still holds the output open."""
+        self._session.console.warn(
+            f"the command has ended, but something that it started still runs on board {self._serial}, with the output "
+            f"open; `kill -KILL -- -{reader.pid}` there ends it"
+        )
 
     def _judge(self, reader: MarkerReader, token: str, said: bytes, folder: str, seconds: float) -> ShellResult:
         """What the markers prove. Without the last one nothing is known, whatever else was printed."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from core.deadline import Deadline
 from core.errors import BoardError, LostConnection, PermissionOnBoard
@@ -19,6 +19,7 @@ from deploy.render import render_script
 from deploy.script import quote
 from toolchains.arch import ARCHES
 
+T = TypeVar("T")
 PARAMETERS = (
     "const.product.model",
     "const.product.brand",
@@ -164,7 +165,7 @@ class Survey:
 
 
 def survey_board(session: Session, board: Board, question: Question | None = None) -> Survey:
-    """Asks the board. The first command after a board was connected may be swallowed, so silence is asked again.
+    """Asks the board.
 
     Raises BoardError when the answer cannot be understood, and what `Board.shell` raises.
     """
@@ -183,16 +184,26 @@ def survey_board(session: Session, board: Board, question: Question | None = Non
         facts=asked.facts,
     )
     deadline = Deadline.after(SURVEY_SECONDS, f"the answer of board {board.serial}")
-    for attempt in range(ATTEMPTS):
+
+    def ask() -> Survey:
         before = time.time()
+        text = board.shell(script, deadline=deadline).text
+        return dataclasses.replace(read_survey(text), clock=read_clock(text, before, time.time()))
+
+    return ask_again(session, ask)
+
+
+def ask_again(session: Session, ask: Callable[[], T]) -> T:
+    """The answer to a question that changes nothing on the board, which is asked again when none comes.
+
+    The first command after a board was connected may be swallowed. Raises LostConnection when nothing ever comes.
+    """
+    for _ in range(ATTEMPTS - 1):
         try:
-            text = board.shell(script, deadline=deadline).text
-            return dataclasses.replace(read_survey(text), clock=read_clock(text, before, time.time()))
+            return ask()
         except LostConnection as lost:
-            if attempt == ATTEMPTS - 1:
-                raise
             session.console.detail(f"{lost.message} Asking again.")
-    raise AssertionError("the last attempt returns or raises")
+    return ask()
 
 
 def read_survey(text: str) -> Survey:

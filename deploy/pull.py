@@ -15,6 +15,7 @@ from core.session import Session
 from deploy.agent import agents_for_hashing
 from deploy.board import Board
 from deploy.hdc_paths import check_remote_path
+from deploy.inspect import ask_again
 from deploy.render import render_script
 from deploy.script import quote
 from deploy.store import HASH_BYTES_PER_SECOND, md5_file
@@ -67,7 +68,8 @@ def fetch_files(
 ) -> list[PulledFile]:
     """Copies what `patterns` (words of the shell) name in `folder`; `place` says where a name below it belongs here."""
     deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
-    found = list_remote(board, patterns, folder=folder, deadline=deadline, agents=agents_for_hashing(session, board))
+    agents = agents_for_hashing(session, board)
+    found = ask_again(session, lambda: list_remote(board, patterns, folder=folder, deadline=deadline, agents=agents))
     for file in found:
         check_name(file.path)
         check_remote_path(f"{folder}/{file.path}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from deploy.emulator.faults import FaultFile
 from deploy.emulator.targets import NoTarget, Target
 from deploy.emulator.versions import words_of
 from deploy.emulator.wire import Command, LinkEnded
@@ -100,11 +101,20 @@ def run_shell(client: Client, target: Target) -> None:
 
 
 def is_swallowed(client: Client, target: Target) -> bool:
-    """Whether a command comes too early after a ``tconn`` to a board that asks for authorisation."""
-    if target.board is None or not (target.board.secure and target.board.port):
+    """Whether a command comes too early after a board was connected."""
+    if target.board is None:
         return False
-    since = float(client.server.read().keys.get(target.key, {}).get("since", 0.0))
-    return time.time() < since + SWALLOW_SECONDS
+    known = client.server.read().keys.get(target.key, {})
+    if target.board.secure and target.board.port and time.time() < float(known.get("since", 0.0)) + SWALLOW_SECONDS:
+        return True
+    faults = FaultFile(folder=target.board.folder)
+    fault = faults.active().get("empty-first")
+    if fault is None or int(known.get("told", 0)) >= fault["commands"]:
+        return False
+    with client.server.change() as state:
+        known = state.keys.setdefault(target.key, {})
+        known["told"] = int(known.get("told", 0)) + 1
+    return faults.use("empty-first") is not None
 
 
 def show_all(client: Client, link: Link) -> None:

@@ -156,6 +156,8 @@ class Client:
 
     def _reach_server(self) -> None:
         down = self.targets.server_fault("server-down")
+        if down is None and not self.server.runs:
+            down = self.targets.server_fault("port-taken")
         if down is not None:
             time.sleep(down["seconds"])
             raise NoServer("Connect server failed\n")

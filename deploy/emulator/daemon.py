@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.emulator.disk import EmulatedBoard
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.faults import PROGRAM_FAULTS, FaultFile
 from deploy.emulator.greeting import greet
 from deploy.emulator.injector import Injector, LinkCut, Restart
 from deploy.emulator.memory import Memory
-from deploy.emulator.rootfs import BOARD_LOG, CRASH_LOG_MARK
+from deploy.emulator.rootfs import BOARD_LOG, PROGRAM_FAULTS_FILE
 from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ForwardTask, ShellTask, Task, TerminalTask
 from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import Command, Level, LinkEnded, frame_start, pack, read_frame
@@ -95,15 +95,17 @@ class Daemon:
     def _environment(self) -> dict[str, str]:
         return {**self.shown.environment, "COLUMNS": "80", "OHFORGE_BOARD_LOG": BOARD_LOG}
 
-    def keep_crash_logs(self, wanted: bool) -> None:
-        """Whether a program that a signal ends leaves a crash log; the scripts that start qemu look for the mark."""
-        mark = self.to_host(CRASH_LOG_MARK)
+    def spoil_programs(self, faults: Injector) -> None:
+        """Gives the programs of a command their faults, which the scripts that start qemu read from a file."""
+        used = {name: fault for name in PROGRAM_FAULTS if (fault := faults.use(name)) is not None}
+        lines = [f"_{name.replace('-', '_')}={fault.get('bytes', 1):.0f}\n" for name, fault in used.items()]
+        file = self.to_host(PROGRAM_FAULTS_FILE)
         with contextlib.suppress(OSError):
-            if wanted:
-                mark.parent.mkdir(parents=True, exist_ok=True)
-                mark.touch()
+            if lines:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text("".join(lines))
             else:
-                mark.unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
 
     def to_host(self, path: str) -> Path:
         """Where a path of the board lies for this process."""
@@ -132,7 +134,6 @@ class Session(threading.Thread):
             greet(self, secure=secure and self.link.family == socket.AF_INET)
             if self.link.family == socket.AF_INET and self.board.words.heartbeat:
                 threading.Thread(target=self._beat, daemon=True).start()
-            self.board.keep_crash_logs("crash-log" in self.board.faults.active())
             self.board.view.set_read_only("read-only" in self.board.faults.active())
             while True:
                 channel, command, data = read_frame(self.link)

@@ -22,6 +22,9 @@ SANDBOX = "OHFORGE_EMULATOR_SANDBOX"
 SANDBOXES = ("namespaces", "proot")
 PREFIX = "emulated-"
 DEFAULT = "emulated-dayu200"
+SECOND = "emulated-another-{name}"
+SECOND_HOME = "second"
+"""Folder, in a board's own, of the board that a fault connects beside it."""
 START_SECONDS = 30.0
 
 
@@ -108,6 +111,13 @@ def list_emulated(home: Path | None = None) -> list[EmulatedBoard]:
     return [read_board(path.parent) for path in sorted(place.glob("*/board.json"))]
 
 
+def second_board(board: EmulatedBoard) -> EmulatedBoard:
+    """The board that is connected beside `board` while the fault ``second-board`` is on."""
+    serial = SECOND.format(name=board.serial.removeprefix(PREFIX))
+    home = board.folder / SECOND_HOME
+    return create_board(serial, home=home, **({} if (home / serial).exists() else {"profile": board.profile}))
+
+
 def is_running(board: EmulatedBoard) -> bool:
     """Whether the board's keeper runs."""
     try:
@@ -171,6 +181,8 @@ def stop_board(board: EmulatedBoard, seconds: float = 10.0) -> bool:
     """Ends the board's keeper and every program on it; False when it did not run. Raises DeadlineExpired."""
     import signal
 
+    for second in list_emulated(board.folder / SECOND_HOME):
+        stop_board(second, seconds)
     until = time.monotonic() + seconds
     if not is_running(board):
         return False

@@ -67,7 +67,30 @@ FAULTS = _known(
         parameters={"seconds": 12},
     ),
     Fault(name="log-lines", text="the client prints a line of its log before the answer"),
+    Fault(
+        name="port-taken",
+        text="another program listens at `port`: no server can be started there, and the client gives up after `seconds`",
+        parameters={"port": 8710, "seconds": 12},
+    ),
+    Fault(
+        name="second-board", text="another board of the same kind is connected too, and stands before it in the list"
+    ),
+    Fault(
+        name="empty-first",
+        text="the first `commands` after a board was connected, or its server started, are not executed: they end "
+        "empty, and files wait for ever",
+        parameters={"commands": 1},
+    ),
+    Fault(
+        name="flood",
+        text="a program prints `bytes` bytes that are no text, without a line end, before its own output",
+        parameters={"bytes": 10_000_000},
+    ),
+    Fault(name="reads-stdin", text="a program reads its standard input to the end before it does anything"),
+    Fault(name="orphan", text="a program leaves a process behind that ignores SIGTERM and keeps its output open"),
 )
+PROGRAM_FAULTS = ("crash-log", "flood", "reads-stdin", "orphan")
+"""Faults of programs for an ARM CPU, which the script that starts their emulator makes happen."""
 COUNT = "count"
 """Parameter of every fault: how often it happens before it switches itself off; -1: for ever."""
 SKIP = "skip"

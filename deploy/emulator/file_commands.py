@@ -55,8 +55,7 @@ def send(client: Client, target: Target) -> None:
         return
     with contextlib.closing(client.open(target)) as link:
         if is_swallowed(client, target):
-            for _ in link.answers():
-                pass
+            _wait_for_ever(link)
         _Sending(client=client, target=target, link=link, options=options).send_all(sources, source, remote)
 
 
@@ -67,8 +66,15 @@ def receive(client: Client, target: Target) -> None:
     with contextlib.suppress(TaskFailed):
         options, _ = parse_arguments(client.call.rest)
     with contextlib.closing(client.open(target)) as link:
+        if is_swallowed(client, target):
+            _wait_for_ever(link)
         link.send(Command.FILE_INIT, client.call.rest.strip().removeprefix(b"remote "))
         _receive_all(client, link, options)
+
+
+def _wait_for_ever(link: Link) -> None:
+    for _ in link.answers():
+        pass
 
 
 def _say_failed(client: Client, failed: TaskFailed) -> None:

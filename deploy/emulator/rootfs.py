@@ -18,8 +18,8 @@ FOLDERS = (
 LINKS = {"bin": "system/bin", "etc": "system/etc", "lib": "system/lib", "usr/bin": "../system/bin"}
 DISK_FOLDERS = ("local/tmp", "log/hilog", "log/faultlog/faultlogger", "log/faultlog/temp")
 BOARD_LOG = "/data/log/hilog/hilog.log"
-CRASH_LOG_MARK = "/data/log/faultlog/.crash-logs"
-"""While it is there, programs that a signal ends leave crash logs."""
+PROGRAM_FAULTS_FILE = "/data/log/faultlog/.program-faults"
+"""While it is there, programs have the faults that it names: assignments of a shell."""
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -144,12 +144,20 @@ def _run_script(arch: str, shown: Emulation) -> str:
     """Called by the kernel as: script, full path of the program, its argv[0], its arguments."""
     cpu = shown.qemu_cpu.get(arch, "max")
     start = f'/system/emulator/qemu-{arch} -cpu {cpu} -r {shown.kernel} -0 "$name" "$program" "$@"'
-    return _RUN.format(start=start, mark=CRASH_LOG_MARK)
+    return _RUN.format(start=start, faults=PROGRAM_FAULTS_FILE)
 
 
 _RUN = """#!/system/emulator/sh
 program=$1 name=$2; shift 2
-[ -e {mark} ] || exec {start}
+[ -e {faults} ] || exec {start}
+# What runs programs for ohforge is no program whose faults are of interest.
+case $program in */ohforge-agent-*) exec {start} ;; esac
+_crash_log= _flood= _reads_stdin= _orphan=
+. {faults}
+[ -z "$_reads_stdin" ] || cat >/dev/null
+[ -z "$_orphan" ] || {{ trap '' TERM; sleep 600 & trap - TERM; }}
+[ -z "$_flood" ] || {{ printf '\\377\\376'; head -c $((_flood - 2)) /dev/zero; }}
+[ -n "$_crash_log" ] || exec {start}
 {start} &
 wait $!; status=$?
 if [ $status -gt 128 ]; then

@@ -14,6 +14,7 @@ from deploy.emulator.disk import (
     generation,
     is_running,
     list_emulated,
+    second_board,
 )
 from deploy.emulator.faults import FaultFile, Parameters
 from deploy.emulator.state import Server
@@ -50,7 +51,9 @@ class Targets:
     def all(self) -> list[Target]:
         """All boards, sorted by key."""
         home = boards_home()
-        boards = {board.key: board for board in list_emulated(home) or [create_board(DEFAULT, home=home)]}
+        made = list_emulated(home) or [create_board(DEFAULT, home=home)]
+        seconds = [second_board(board) for board in made if "second-board" in FaultFile(folder=board.folder).active()]
+        boards = {board.key: board for board in (*made, *seconds)}
         known = self.server.read().keys
         keys = {key for key, board in boards.items() if not board.port} | set(known)
         found = []
@@ -83,9 +86,10 @@ class Targets:
     def server_fault(self, name: str) -> Parameters | None:
         """A fault of the server, which any of the boards may carry."""
         for board in list_emulated():
-            fault = FaultFile(folder=board.folder).use(name)
-            if fault is not None:
-                return fault
+            faults = FaultFile(folder=board.folder)
+            known = faults.active().get(name)
+            if known is not None and known.get("port", self.server.port) == self.server.port:
+                return faults.use(name)
         return None
 
     def _status(self, known: dict[str, object], board: EmulatedBoard | None) -> str:

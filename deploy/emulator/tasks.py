@@ -62,6 +62,7 @@ class ShellTask:
         if self._faults.use("drop-command"):
             self._session.end(self._channel)
             return
+        self._session.board.spoil_programs(self._faults)
         try:
             started = self._session.board.run_shell(self._line)
         except OSError as error:

@@ -13,7 +13,8 @@ import pytest
 
 from deploy.emulator.disk import create_board
 from deploy.emulator.faults import FaultFile
-from tests.support.emulated import Answer, Hdc, emulated_home
+from tests.support.emulated import Answer, Hdc, emulated_home, free_port
+from tests.support.tiny_elf import write_arm64
 
 TMP = "/data/local/tmp"
 BLOCK = 418_611
@@ -155,6 +156,17 @@ def test_a_dropped_command_is_not_executed(hdc: Hdc, faults: FaultFile) -> None:
     assert hdc.shell(f"cat {TMP}/ran 2>/dev/null; echo second") == b"second\n"
 
 
+def test_the_first_commands_of_a_new_server_are_lost(hdc: Hdc, faults: FaultFile, payload: Path) -> None:
+    assert hdc.shell("echo hi") == b"hi\n"
+    faults.set("empty-first", commands=2)
+    hdc("kill")
+    assert hdc.board("shell", "echo lost ") == b""
+    assert hangs(hdc.start("file", "send", str(payload), f"{TMP}/x")) == b""
+    assert hdc.shell("echo found") == b"found\n"
+    hdc("kill")
+    assert hangs(hdc.start("file", "recv", f"{TMP}/none", str(payload.with_name("y")))) == b""
+
+
 def test_a_slow_link_is_slow_and_right(hdc: Hdc, faults: FaultFile, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(50_000))
     faults.set("slow", rate=50_000)
@@ -267,6 +279,23 @@ def test_a_board_can_be_missing_from_the_list_and_answer(hdc: Hdc, faults: Fault
     assert hdc.key in listed(hdc)
 
 
+def test_a_second_board_must_be_told_from_the_first(hdc: Hdc, faults: FaultFile) -> None:
+    assert hdc("shell", "echo only ").stdout == b"only\n"
+    faults.set("second-board")
+    other = Hdc(environment=hdc.environment, key="emulated-another-dayu200")
+    assert hdc("list", "targets").stdout == f"{other.key}\n{hdc.key}\n".encode()
+    assert hdc("shell", "echo only ").stdout == (
+        b"[Fail]ExecuteCommand need connect-key? please confirm a device by help info\r\n"
+    )
+    # It is a board of its own, not another name of the first.
+    hdc.shell(f"echo first >{TMP}/which")
+    assert b"No such file" in other.shell(f"cat {TMP}/which")
+    assert hdc.shell(f"cat {TMP}/which") == b"first\n"
+    faults.clear()
+    assert hdc("list", "targets").stdout == f"{hdc.key}\n".encode()
+    assert other.board("shell", "id ") == b"[Fail]Not match target founded, check connect-key please\r\n"
+
+
 def test_a_line_of_the_clients_log_can_stand_before_the_answer(hdc: Hdc, faults: FaultFile) -> None:
     faults.set("log-lines", count=1)
     assert re.fullmatch(rb"\[I\]\[[-0-9: ]{19}\] [a-z ]+\nhi\n", hdc.shell("echo hi"))
@@ -278,6 +307,15 @@ def test_a_line_of_the_clients_log_can_stand_before_the_answer(hdc: Hdc, faults:
 def test_a_server_that_cannot_be_started_is_told_on_standard_error(hdc: Hdc, faults: FaultFile) -> None:
     faults.set("server-down", seconds=0.5, count=1)
     assert hdc("list", "targets") == Answer(stdout=b"", stderr=b"Connect server failed\n", status=0)
+    assert hdc.key.encode() in hdc("list", "targets").stdout
+
+
+def test_a_taken_port_has_no_server_and_another_has(hdc: Hdc, faults: FaultFile, tmp_path: Path) -> None:
+    port = free_port()
+    faults.set("port-taken", port=port, seconds=0.5)
+    taken = Hdc(environment={**hdc.environment, "OHOS_HDC_SERVER_PORT": str(port)})
+    for _ in range(2):
+        assert taken("list", "targets") == Answer(stdout=b"", stderr=b"Connect server failed\n", status=0)
     assert hdc.key.encode() in hdc("list", "targets").stdout
 
 
@@ -294,3 +332,61 @@ def test_another_port_of_the_same_temporary_folder_fails_after_12_seconds(hdc: H
 def test_without_leave_to_start_one_there_is_no_server(hdc: Hdc) -> None:
     answer = hdc("-p", "list", "targets")
     assert answer == Answer(stdout=b"", stderr=b"Connect server failed\n", status=0)
+
+
+# programs ------------------------------------------------------------------------------------------
+
+
+def put(home: dict[str, str], program: str = "tool") -> str:
+    """A program for the board, which prints a line and ends with status 3."""
+    disk = Path(home["OHFORGE_EMULATOR_HOME"]) / "emulated-dayu200/data"
+    write_arm64(disk / "local/tmp" / program, b"own output\n", status=3)
+    return f"{TMP}/{program}"
+
+
+def test_a_program_floods_its_output_with_bytes_that_are_no_text(
+    hdc: Hdc, home: dict[str, str], faults: FaultFile
+) -> None:
+    tool = put(home)
+    faults.set("flood", bytes=300_000, count=1)
+    assert hdc.shell(f"{tool}; echo =$?") == b"\xff\xfe" + bytes(299_998) + b"own output\n=3\n"
+    assert hdc.shell(f"{tool}; echo =$?") == b"own output\n=3\n"
+
+
+def test_a_program_that_reads_its_input_never_ends_unless_it_is_closed(
+    hdc: Hdc, home: dict[str, str], faults: FaultFile
+) -> None:
+    tool = put(home)
+    faults.set("reads-stdin")
+    assert hangs(hdc.start("shell", f"{tool}; echo =$?")) == b""
+    assert hdc.shell(f"{tool} </dev/null; echo =$?") == b"own output\n=3\n"
+    hdc.shell("pkill -KILL cat")
+
+
+def test_a_program_leaves_an_orphan_that_only_sigkill_ends(hdc: Hdc, home: dict[str, str], faults: FaultFile) -> None:
+    tool = put(home)
+    faults.set("orphan", count=1)
+    # The command does not end, because the orphan holds its output open.
+    with hdc.start("shell", f"echo $$; {tool}; echo =$?") as process:
+        assert process.stdout is not None
+        leader, *rest = (process.stdout.readline() for _ in range(3))
+        assert rest == [b"own output\n", b"=3\n"]
+        assert hangs(process) == b""
+    group = leader.strip().decode()
+    assert hdc.shell(f"kill -TERM -- -{group}; sleep 0.5; pgrep -x sleep | wc -l") == b"1\n"
+    assert hdc.shell(f"kill -KILL -- -{group}; sleep 0.5; pgrep -x sleep | wc -l") == b"0\n"
+
+
+def test_what_runs_programs_for_ohforge_has_none_of_their_faults(
+    hdc: Hdc, home: dict[str, str], faults: FaultFile
+) -> None:
+    faults.set("flood", bytes=100)
+    assert hdc.shell(f"{put(home, 'ohforge-agent-arm64')}; echo =$?") == b"own output\n=3\n"
+
+
+def test_faults_of_programs_can_come_later_and_together(hdc: Hdc, home: dict[str, str], faults: FaultFile) -> None:
+    tool = put(home)
+    faults.set("flood", bytes=10, skip=1)
+    faults.set("crash-log")
+    assert hdc.shell(tool) == b"own output\n"
+    assert hdc.shell(tool) == b"\xff\xfe" + bytes(8) + b"own output\n"

@@ -29,11 +29,11 @@ KEY = "emulated-dayu200"
 class Channel:
     """A client that speaks to the server in bytes."""
 
-    def __init__(self, port: int, key: str = "") -> None:
+    def __init__(self, port: int, key: str = "", *, size: int = 44, tag: bytes = b"H") -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
         self.greeting = self.receive()
         if self.greeting:
-            self.send(self.greeting[:12] + key.encode().ljust(32, b"\0"))
+            self.send((self.greeting[:11] + tag + key.encode()).ljust(size, b"\0"))
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(struct.pack(">I", len(data)) + data)
@@ -97,6 +97,19 @@ def test_a_shell_command_is_answered_with_recorded_bytes(port: int) -> None:
         data += chunk
     channel.socket.close()
     assert data == bytes.fromhex("00 00 00 03 68 69 0a")
+
+
+@pytest.mark.parametrize("size", [44, 108, 268])
+def test_greetings_of_every_size_are_understood(port: int, size: int) -> None:
+    """Plain, with a version behind the key, and with a long key; a ``W`` in the banner asks to wait for the key."""
+    channel = Channel(port, KEY, size=size, tag=b"W")
+    channel.send(b"shell echo hi")
+    assert channel.rest() == [b"hi\n"]
+
+
+def test_a_command_that_is_too_long_for_the_board_is_told_by_it(port: int) -> None:
+    script = b'"echo ran; : ' + b"x" * 140_000 + b'"'
+    assert b"".join(ask(port, b"shell " + script, KEY)) == b"start shell failed -1: Argument list too long\n"
 
 
 def test_quotes_are_stripped_once(port: int) -> None:

@@ -22,7 +22,7 @@ from core.errors import OhforgeError
 from core.process import RealRunner
 from core.session import Session
 from core.settings import Settings, Timeouts
-from deploy.choose import list_targets, stand_in
+from deploy.choose import choose_board, list_targets, stand_in
 from deploy.clean import clean_board
 from deploy.emulator.disk import create_board, start_board, stop_board
 from deploy.emulator.faults import FAULTS, FaultFile
@@ -33,6 +33,8 @@ from deploy.profiles import load_profile
 from deploy.pull import pull_files
 from deploy.run import RunRequest, execute
 from deploy.transfer import FileToPlace, place_files
+from tests.support.emulated import ROOT, STAND_IN
+from tests.support.tiny_elf import write_arm64
 
 TABLE = Path(__file__).parents[1] / "data" / "fault_matrix.yaml"
 SERIAL = "emulated-dayu200"
@@ -49,6 +51,7 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "slow": {"rate": 1_000_000},
     "restart": {"at": 40},
     "server-down": {"seconds": 0.5},
+    "port-taken": {"seconds": 0.5},
 }
 """Of faults that are not tried as they are by default."""
 LATER: dict[str, tuple[str, dict[str, float]]] = {
@@ -61,11 +64,14 @@ LATER: dict[str, tuple[str, dict[str, float]]] = {
     "hang-send later": ("hang-send", {"skip": 3}),
 }
 """Faults that come when an operation is under way: in the third or fourth command that reaches the board."""
+NEW_SERVER = ("port-taken", "empty-first")
+"""Faults that come when a server is started."""
 ROWS = ("none", *FAULTS, *LATER)
 SMALL = bytes(range(256)) * 12
 LARGE = hashlib.sha256(b"large").digest() * 8000
 CHUNK = 100_000
 """Of this size `LARGE` must be cut into three."""
+FLOOD = int(FAULTS["flood"].parameters["bytes"])
 LINES = "".join(f"line {number} of the output\n" for number in range(8))
 
 
@@ -78,15 +84,19 @@ class Bench:
             (root / name).mkdir(parents=True)
         self.emulated = create_board(SERIAL, home=root / "data" / "boards")
         start_board(self.emulated)
+        self.fault = "none"
         self.tmp = self.emulated.disk / "local" / "tmp"
         self.faults = FaultFile(folder=self.emulated.folder)
 
     def close(self) -> None:
-        self.hdc.call(self.session(60), ("kill",), deadline=Deadline.after(30, "the end of the server"))
+        self._kill_server()
         stop_board(self.emulated)
 
+    def _kill_server(self) -> None:
+        self.hdc.call(self.session(60), ("kill",), deadline=Deadline.after(30, "the end of the server"))
+
     def session(self, seconds: float) -> Session:
-        timeouts = Timeouts(command=seconds, run=seconds, transfer=seconds, lock=60)
+        timeouts = Timeouts(command=seconds, run=seconds, transfer=seconds, lock=60, authorise=0.5)
         known = {field.name for field in dataclasses.fields(Settings)}
         shell = {"run_engine": "shell"} if "run_engine" in known else {}
         settings = Settings(
@@ -100,8 +110,16 @@ class Bench:
 
     @functools.cached_property
     def hdc(self) -> Hdc:
-        hdc = stand_in(self.session(60))
-        return dataclasses.replace(hdc, environment={**hdc.environment, "TMPDIR": str(self.root / "tmp")})
+        return stand_in(self.session(60), SERIAL)
+
+    @functools.cached_property
+    def program(self) -> Path:
+        """The stand-in as a program, which is taken for a real hdc; it has the same server."""
+        lines = [f"export {name}='{value}'" for name, value in self.hdc.environment.items()]
+        program = self.root / "hdc"
+        program.write_text("\n".join(["#!/bin/sh", *lines, f"cd {ROOT}", f'exec {" ".join(STAND_IN)} "$@"', ""]))
+        program.chmod(0o755)
+        return program
 
     def board(self, session: Session) -> HdcBoard:
         profile = load_profile("dayu200", emulated=True)
@@ -110,7 +128,10 @@ class Bench:
     def measure(self, fault: str, operation: str, seconds: float) -> str:
         """The cell of a fault and an operation whose deadlines are `seconds`."""
         self._empty()
+        self.fault = fault
         session = self.session(seconds)
+        if fault in NEW_SERVER:
+            self._kill_server()
         work, what_is_left = OPERATIONS[operation](self, session, self.board(session))
         if fault != "none":
             name, parameters = LATER.get(fault, (fault, PARAMETERS.get(fault, {})))
@@ -125,8 +146,8 @@ class Bench:
                 time.sleep(0.5)  # for the board to see that nobody waits for it any more
             self.faults.clear()
             if fault == "freeze-transfer":
-                self.hdc.call(session, ("kill",), deadline=Deadline.after(30, "the end of the server"))
-        left = what_is_left()
+                self._kill_server()
+        left = [*what_is_left(), *self._orphans()]
         return how + (f" ({', '.join(left)})" if left else "")
 
     def _empty(self) -> None:
@@ -134,6 +155,23 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
         self.tmp.chmod(0o777)
+
+    def _orphans(self) -> list[str]:
+        """Whether what the fault left behind still runs; ends it."""
+        if self.fault != "orphan":
+            return []
+        words = ("-t", SERIAL, "shell", "pkill -KILL -x sleep && echo killed ")
+        said = self.hdc.call(self.session(60), words, deadline=Deadline.after(60, "the orphans"))
+        return ["orphan"] * ("killed" in said.text)
+
+    def check_output(self, output: bytes, whole: int | None = None) -> None:
+        """What a program printed whose own output is `LINES`; `whole` is the size of what was kept in a file."""
+        if self.fault == "flood":
+            assert len(output) < FLOOD
+            assert output.removesuffix(LINES.encode()).strip(b"\0") == b""
+            assert whole in (None, FLOOD + len(LINES))
+        assert output.endswith(LINES.encode())
+        assert self.fault == "flood" or output == LINES.encode()
 
     def left_of(self, content: bytes, *, placed_as: str) -> list[str]:
         """What is there of a file that was to be pushed. Whatever has a final name must be whole."""
@@ -153,14 +191,14 @@ Operation = Callable[[Bench, Session, HdcBoard], tuple[Callable[[], None], Calla
 
 
 def _shell(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
-    printed = "".join(f"echo {line}; " for line in LINES.splitlines())
-
+    write_arm64(bench.tmp / "tool", LINES.encode(), status=3)
     known: list[str] = []
 
     def work() -> None:
-        result = run_shell(session, board, f"{{ echo x >{TMP}/mark; }} 2>/dev/null; {printed} exit 3")
-        assert (result.exit_code, result.text) == (3, LINES)
+        result = run_shell(session, board, f"{{ echo x >{TMP}/mark; }} 2>/dev/null; {TMP}/tool")
         known.append("its status is known")
+        assert result.exit_code == 3
+        bench.check_output(result.output)
 
     return work, lambda: ["it ran"] * (not known and (bench.tmp / "mark").exists())
 
@@ -195,22 +233,22 @@ def _pull(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[],
 
 
 def _run(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
-    program = bench.root / "local" / "hello.sh"
-    content = f"#!/bin/sh\ncat <<END\n{LINES}END\n".encode()
-    program.write_bytes(content)
+    program = write_arm64(bench.root / "local" / "hello", LINES.encode())
+    content = program.read_bytes()
     shutil.rmtree(session.settings.runs, ignore_errors=True)
     request = RunRequest(
         program="hello",
         engine="hello",
-        executable="hello.sh",
-        files=(FileToPlace(local=program, name="hello.sh", executable=True),),
+        executable="hello",
+        files=(FileToPlace(local=program, name="hello", executable=True),),
         timeout=session.settings.timeouts.run,
         pass_status=True,
     )
 
     def work() -> None:
         outcome = execute(session, board, request)
-        assert (outcome.exit_code, outcome.output.decode()) == (0, LINES)
+        assert outcome.exit_code == 0
+        bench.check_output(outcome.output, (outcome.record / "output.log").stat().st_size)
 
     def left() -> list[str]:
         (record,) = session.settings.runs.glob("*/record.json")
@@ -226,9 +264,23 @@ def _list(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[],
 
     def work() -> None:
         states = {target.key: target.state.lower() for target in list_targets(session, bench.hdc)}
-        listed.append(states.get(SERIAL, "not listed"))
+        listed.append(states.pop(SERIAL, "not listed"))
+        listed.extend("and another" for _ in states)
 
     return work, lambda: listed
+
+
+def _choose(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
+    """Nobody names a board, and the stand-in is taken for a real hdc: the connected board, or none, is to be used."""
+    settings = dataclasses.replace(session.settings, hdc=str(bench.program))
+    chosen: list[str] = []
+
+    def work() -> None:
+        found = choose_board(dataclasses.replace(session, settings=settings))
+        assert found.serial == SERIAL
+        chosen.append("an emulated one" if found.emulated else "the connected one")
+
+    return work, lambda: chosen
 
 
 def _info(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], None], Callable[[], list[str]]]:
@@ -258,6 +310,7 @@ OPERATIONS: dict[str, Operation] = {
     "pull": _pull,
     "run": _run,
     "list": _list,
+    "choose": _choose,
     "info": _info,
     "clean": _clean,
 }

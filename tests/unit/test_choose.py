@@ -136,6 +136,14 @@ def test_an_offline_board_beside_a_connected_one_does_not_count(with_hdc: MakeSe
     assert choose_board(with_hdc([(LIST, text)])).serial == KEY
 
 
+def test_an_offline_board_is_named_when_the_emulated_one_is_taken(
+    with_hdc: MakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = choose_board(with_hdc([(LIST, f"{OTHER}\t\tTCP\tOffline\tunknown...\thdc\n".encode())]))
+    assert board.emulated
+    assert f"no real board is connected; {OTHER} is offline" in capsys.readouterr().out
+
+
 def test_a_server_that_does_not_come_up_is_told_and_not_taken_for_no_board(with_hdc: MakeSession) -> None:
     with pytest.raises(HdcServerError, match="server"):
         choose_board(with_hdc([(LIST, SILENT)]))

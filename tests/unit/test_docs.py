@@ -93,3 +93,23 @@ def test_every_dependency_has_its_reason() -> None:
     for requirement in project["dependencies"]:
         name = re.split(r"[><=!~\[ ]", requirement)[0]
         assert re.search(rf"\b{re.escape(name)}\b", page), name
+
+
+def test_every_row_about_the_stand_in_names_the_tests_that_hold_it_down() -> None:
+    page = (ROOT / "docs" / "hdc-stand-in.md").read_text()
+    contract = defined_in("tests/contract")
+    others = defined_in("tests/unit", "tests/integration")
+    named = set()
+    for row in re.findall(r"^\|.*`test_.*\|$", page, re.MULTILINE):
+        for part in row.split("|")[-2].split(";"):
+            names = set(re.findall(r"`(test_\w+)`", part))
+            missing = names - (contract if part.strip().startswith("contract ") else others)
+            assert not missing, f"docs/hdc-stand-in.md names {missing}"
+            named |= names
+    assert contract <= named, f"docs/hdc-stand-in.md does not name {contract - named}"
+
+
+def defined_in(*folders: str) -> set[str]:
+    """Names of the tests below these folders."""
+    files = [file for folder in folders for file in (ROOT / folder).rglob("test_*.py")]
+    return {name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)}

@@ -279,21 +279,24 @@ def test_a_board_can_be_missing_from_the_list_and_answer(hdc: Hdc, faults: Fault
     assert hdc.key in listed(hdc)
 
 
-def test_a_second_board_must_be_told_from_the_first(hdc: Hdc, faults: FaultFile) -> None:
-    assert hdc("shell", "echo only ").stdout == b"only\n"
-    faults.set("second-board")
-    other = Hdc(environment=hdc.environment, key="emulated-another-dayu200")
-    assert hdc("list", "targets").stdout == f"{other.key}\n{hdc.key}\n".encode()
-    assert hdc("shell", "echo only ").stdout == (
-        b"[Fail]ExecuteCommand need connect-key? please confirm a device by help info\r\n"
-    )
-    # It is a board of its own, not another name of the first.
-    hdc.shell(f"echo first >{TMP}/which")
-    assert b"No such file" in other.shell(f"cat {TMP}/which")
-    assert hdc.shell(f"cat {TMP}/which") == b"first\n"
-    faults.clear()
-    assert hdc("list", "targets").stdout == f"{hdc.key}\n".encode()
-    assert other.board("shell", "id ") == b"[Fail]Not match target founded, check connect-key please\r\n"
+def test_a_second_board_must_be_told_from_the_first(tmp_path: Path) -> None:
+    with emulated_home(tmp_path) as environment:
+        hdc = Hdc(environment=environment)
+        other = Hdc(environment=environment, key="emulated-another-dayu200")
+        assert hdc("shell", "echo only ").stdout == b"only\n"
+        faults = FaultFile(folder=Path(environment["OHFORGE_EMULATOR_HOME"]) / hdc.key)
+        faults.set("second-board")
+        assert hdc("list", "targets").stdout == f"{other.key}\n{hdc.key}\n".encode()
+        assert hdc("shell", "echo only ").stdout == (
+            b"[Fail]ExecuteCommand need connect-key? please confirm a device by help info\r\n"
+        )
+        # It is a board of its own, not another name of the first.
+        hdc.shell(f"echo first >{TMP}/which")
+        assert b"No such file" in other.shell(f"cat {TMP}/which")
+        assert hdc.shell(f"cat {TMP}/which") == b"first\n"
+        faults.clear()
+        assert hdc("list", "targets").stdout == f"{hdc.key}\n".encode()
+        assert other.board("shell", "id ") == b"[Fail]Not match target founded, check connect-key please\r\n"
 
 
 def test_a_line_of_the_clients_log_can_stand_before_the_answer(hdc: Hdc, faults: FaultFile) -> None:

@@ -1,11 +1,17 @@
 """The deploy layer on the emulated board, against plain hdc calls and against hdc-py, over the same stand-in for hdc.
 
-    python benchmarks/deploy.py [--gigabytes 1.0] [--repeat 3] [--commands 20] [--usb] [--json FILE]
+    python benchmarks/deploy.py [--gigabytes 1.0] [--repeat 3] [--commands 20] [--usb] [--no-native] [--json FILE]
 
 Baselines, in the same run and in turns: for commands the bare ``hdc shell`` and ``hdc_py.HarmonyDevice.cmd`` (PyPI:
 hdc-py, in the extra ``test``); for a push one bare ``hdc file send``, which verifies nothing. With ``--usb`` the pushes are
 repeated over a link of 35 MB/s, about what USB 2.0 carries. The stand-in is slower to start than the real hdc, so
 ratios count, not seconds.
+
+What a verified push costs depends on who hashes on the board, so there are three:
+  tools   no agent: toybox's sha256sum, a program of this computer, in plain C (about 100 MB/s)
+  agent   the agent for arm32 in qemu-user, in which the CPU's SHA instructions are slower than plain C is outside
+  native  the agent for x86_64, disguised as one of the board's own commands, with this CPU's instructions: the speed
+          of a board that has them (a Cortex-A55 does). Its figures are those of the way a push goes, not of a board.
 """
 
 from __future__ import annotations
@@ -33,38 +39,66 @@ from core.session import Session  # noqa: E402
 from core.settings import Settings  # noqa: E402
 from core.testing import RecordingRunner  # noqa: E402
 from deploy import chunks  # noqa: E402
+from deploy.agent import agent_path, agents_to_ask_for, build_agent, find_agent  # noqa: E402
 from deploy.choose import stand_in  # noqa: E402
 from deploy.emulator.disk import create_board, start_board, stop_board  # noqa: E402
 from deploy.emulator.faults import FaultFile  # noqa: E402
+from deploy.emulator.tools import MARK, MARK_AT  # noqa: E402
 from deploy.hdc import HdcBoard  # noqa: E402
+from deploy.inspect import Question, survey_board  # noqa: E402
 from deploy.launch import run_shell  # noqa: E402
 from deploy.profiles import load_profile  # noqa: E402
-from deploy.transfer import FileToPlace, TransferSummary, place_files  # noqa: E402
+from deploy.transfer import TransferSummary, push_files  # noqa: E402
 
 SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"
 USB_RATE = 35e6
-PUSH = "import sys; sys.path.insert(0, {root!r}); from benchmarks.deploy import *; Setup(Path({folder!r})).push(Path({file!r}))"
+PUSH = (
+    "import sys; sys.path.insert(0, {root!r}); from benchmarks.deploy import *; "
+    "Setup(Path({folder!r}), {hasher!r}).push(Path({file!r}))"
+)
+HASHERS = {"tools": "", "agent": "arm32", "native": "x86_64"}
 
 
 class Setup:
     """A home with one board, below `folder`, and a session that counts the processes it starts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hasher: str = "tools") -> None:
         os.environ["OHFORGE_DATA_DIR"] = str(folder / "data")
         os.environ["OHFORGE_CACHE_DIR"] = str(folder / "cache")
         os.environ["OHFORGE_EMULATOR_HOME"] = str(folder / "boards")
         self.folder = folder
         self.runner = RecordingRunner()
         console = Console(json_mode=True, verbosity=Verbosity.QUIET)
-        self.session = Session(settings=Settings(), console=console, runner=self.runner)
+        settings = Settings(run_engine="shell" if hasher == "tools" else "agent")
+        self.session = Session(settings=settings, console=console, runner=self.runner)
         self.hdc = stand_in(self.session)
         self.board = HdcBoard(self.session, self.hdc, SERIAL, load_profile("dayu200", emulated=True))
         self.emulated = create_board(SERIAL)
         self.faults = FaultFile(folder=self.emulated.folder)
 
     def push(self, file: Path) -> TransferSummary:
-        return place_files(self.session, self.board, [FileToPlace(local=file, name=file.name)], f"{TMP}/bench")
+        return push_files(self.session, self.board, [file], f"{TMP}/bench/")
+
+    def put_agent(self, hasher: str) -> str:
+        """Puts the agent there that is to hash, and says what it hashes with."""
+        self.bare("shell", f"rm -rf {TMP}/ohforge/agent ")
+        if hasher == "agent":
+            question = Question(agents=agents_to_ask_for(self.session, self.board))
+            find_agent(self.session, self.board, survey_board(self.session, self.board, question))
+        elif hasher == "native":
+            program, sha256 = build_agent(self.session, HASHERS[hasher])
+            content = bytearray(program.read_bytes())
+            content[MARK_AT] = MARK
+            disguised = self.folder / "disguised"
+            disguised.write_bytes(content)
+            there = agent_path(self.board, HASHERS[hasher], sha256)
+            self.bare("shell", f"mkdir -p {TMP}/ohforge/agent ")
+            self.bare("file", "send", str(disguised), there)
+            self.bare("shell", f"chmod 755 {there} ")
+        agents = agents_to_ask_for(self.session, self.board) if HASHERS[hasher] else []
+        answers = survey_board(self.session, self.board, Question(agents=agents)).agents
+        return ", ".join(answers.values())
 
     def bare(self, *words: str) -> None:
         """One call of hdc as anybody would make it."""
@@ -76,7 +110,7 @@ class Setup:
 
     def empty(self) -> None:
         deadline = Deadline.after(120, "the board to be emptied")
-        self.board.shell(f"rm -rf {TMP}/ohforge {TMP}/bench; sync", deadline=deadline)
+        self.board.shell(f"rm -rf {TMP}/ohforge/store {TMP}/bench; sync", deadline=deadline)
 
 
 def main() -> None:
@@ -87,7 +121,7 @@ def main() -> None:
         try:
             result = {
                 **_commands(setup, options.commands),
-                **_pushes(setup, options),
+                **_all_pushes(Path(name), options),
                 **_small(setup, options.repeat),
             }
         finally:
@@ -104,6 +138,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="How often each push is timed; medians are compared.")
     parser.add_argument("--commands", type=int, default=20, help="How many commands are timed.")
     parser.add_argument("--usb", action="store_true", help="Push over a link as fast as USB 2.0 as well.")
+    parser.add_argument("--no-native", action="store_true", help="Leave away the disguised agent.")
     parser.add_argument("--folder", help="Where the work is done; needs about four times the file's size.")
     parser.add_argument("--json", help="File for the numbers.")
     return parser.parse_args()
@@ -172,11 +207,23 @@ def _timed(action: Callable[[], Any]) -> tuple[float, Any]:
 # large files ---------------------------------------------------------------------------------------
 
 
-def _pushes(setup: Setup, options: argparse.Namespace) -> dict[str, Any]:
-    file = setup.folder / "large.bin"
+def _all_pushes(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    file = folder / "large.bin"
     size = int(options.gigabytes * 1e9)
     _write_random(file, size)
     result: dict[str, Any] = {"push_bytes": size}
+    for hasher in HASHERS:
+        if hasher == "native" and options.no_native:
+            continue
+        setup = Setup(folder, hasher)
+        said = setup.put_agent(hasher)
+        found = _pushes(setup, options, file, size, hasher)
+        result |= {f"{hasher}_{key}": value for key, value in {**found, "agent": said}.items()}
+    return result
+
+
+def _pushes(setup: Setup, options: argparse.Namespace, file: Path, size: int, hasher: str) -> dict[str, Any]:
+    result: dict[str, Any] = {}
     for link, rate in (("", 0.0), ("usb_", USB_RATE)) if options.usb else (("", 0.0),):
         if rate:
             setup.faults.set("slow", rate=rate)
@@ -200,13 +247,13 @@ def _pushes(setup: Setup, options: argparse.Namespace) -> dict[str, Any]:
     result["push_hash_tool"] = summary.hash_tool
     seconds, again = _timed(lambda: setup.push(file))
     result |= {"second_push_bytes_sent": again.bytes_sent, "second_push_seconds": round(seconds, 2)}
-    return {**result, **_resume(setup, file, size)}
+    return {**result, **_resume(setup, file, size, hasher)}
 
 
-def _resume(setup: Setup, file: Path, size: int) -> dict[str, Any]:
+def _resume(setup: Setup, file: Path, size: int, hasher: str) -> dict[str, Any]:
     """A push whose process is killed when 90 % are on the board, and the one after it."""
     setup.empty()
-    code = PUSH.format(root=str(ROOT), folder=str(setup.folder), file=str(file))
+    code = PUSH.format(root=str(ROOT), folder=str(setup.folder), file=str(file), hasher=hasher)
     with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
         while _joined(setup) < size * 0.9:
             assert process.poll() is None, "the push ended before it could be killed"

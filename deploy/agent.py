@@ -74,7 +74,7 @@ def agents_for_hashing(session: Session, board: Board) -> list[str]:
 
 def agents_to_ask_for(session: Session, board: Board) -> list[str]:
     """Where agents that are built already would lie on `board`, for the survey: so that none costs a command of its own."""
-    return [_path(board, arch, sha256) for arch, (_, sha256) in _built(session).items()]
+    return [agent_path(board, arch, sha256) for arch, (_, sha256) in _built(session).items()]
 
 
 def running_agent(survey: Survey) -> AgentHandle | None:
@@ -94,11 +94,11 @@ def find_agent(session: Session, board: Board, survey: Survey) -> AgentHandle | 
     reasons = []
     for arch in survey.arches:
         try:
-            program, sha256 = _build(session, arch)
+            program, sha256 = build_agent(session, arch)
         except (BuildError, ToolchainError) as error:
             reasons.append(f"it cannot be built for {arch}: {error.message}")
             continue
-        path = _path(board, arch, sha256)
+        path = agent_path(board, arch, sha256)
         if path in survey.agents:  # It is there and does not run; sending it again would change nothing.
             reasons.append(f"it does not run there: {survey.agents[path] or 'it said nothing'}")
             continue
@@ -123,7 +123,7 @@ def run_options(run: AgentRun, *, seconds: float) -> list[str]:
     return words
 
 
-def _build(session: Session, arch: str) -> tuple[Path, str]:
+def build_agent(session: Session, arch: str) -> tuple[Path, str]:
     """The agent for `arch` and its SHA-256. It is kept in the cache: it belongs to no folder that somebody works in."""
     known = _built(session)
     if arch in known:
@@ -161,7 +161,7 @@ def _sources() -> str:
     return sha256_folder(PROJECT / "native" / RECIPE)
 
 
-def _path(board: Board, arch: str, sha256: str) -> str:
+def agent_path(board: Board, arch: str, sha256: str) -> str:
     """Named by its content, so that a newer agent never takes the place of one that runs."""
     return f"{board.profile.device_dir}/ohforge/agent/{PROGRAM}-{arch}-{sha256[:16]}"
 

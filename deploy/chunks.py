@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import platform
 import re
 import secrets
@@ -29,15 +28,19 @@ from core.errors import (
     NoSpaceOnBoard,
     OhforgeError,
     PermissionOnBoard,
+    RemoteFolderMissing,
     TransferError,
 )
-from core.files import CHUNK, human_bytes, require_space
+from core.files import human_bytes, require_space
 from core.session import Session
 from deploy.board import Board
+from deploy.cutter import Chunk, Cutter
 from deploy.inspect import read_df
+from deploy.leash import Leash
 from deploy.render import render_script
 from deploy.script import quote
 from deploy.store import HASH_BYTES_PER_SECOND, StoredFile, parts_folder, store_folder
+from deploy.stream import LAG, send_followed
 
 CHUNKED_FROM = 64 * 1024 * 1024
 """Smaller files are sent whole. Measured by ``benchmarks/deploy.py`` over 35 MB/s (USB 2.0), chunks take longer than one piece
@@ -66,20 +69,6 @@ class Grown:
     """Whether every byte of it was read here, verified there and joined in this one go."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Chunk:
-    """A part of a local file, copied into a file of its own because hdc sends whole files only."""
-
-    offset: int
-    size: int
-    hash: str
-    path: Path
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.size
-
-
 def is_large(file: StoredFile) -> bool:
     """Whether the file goes in chunks."""
     return file.size >= CHUNKED_FROM
@@ -96,16 +85,19 @@ def send_in_chunks(
     file: StoredFile,
     *,
     tool: str,
+    agent: str = "",
     room: int | None,
     deadline: Deadline,
     reach: Callable[[int], None],
 ) -> Grown:
     """Sends what the board lacks of `file`; `tool` hashes there, `room` is what chunks may take up in bytes.
 
-    `reach` is told how many bytes of the file are there. When this raises, the next call goes on at the last chunk.
+    With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece. `reach` is told how many bytes of the file are there. When this raises, the next call goes on at the last chunk.
     Raises TransferError, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection, NotEnoughSpace (here), …
     """
-    push = _Push(session=session, board=board, file=file, tool=tool, room=room, deadline=deadline, reach=reach)
+    push = _Push(
+        session=session, board=board, file=file, tool=tool, agent=agent, room=room, deadline=deadline, reach=reach
+    )
     try:
         return push.run()
     except BaseException:
@@ -125,6 +117,7 @@ class _Push:
     board: Board
     file: StoredFile
     tool: str
+    agent: str
     room: int | None
     deadline: Deadline
     reach: Callable[[int], None]
@@ -133,6 +126,8 @@ class _Push:
     size: int = field(default_factory=lambda: SMALLEST_CHUNK)
     failures: dict[int, int] = field(default_factory=dict)
     """How often a chunk at an offset was wrong."""
+    streamed: bool = False
+    """Whether it came in one piece, and its hash was right."""
     taken_in: bool = False
     """Whether another computer has brought the whole file meanwhile."""
 
@@ -142,12 +137,48 @@ class _Push:
         self.owner = hashlib.sha256(here.encode()).hexdigest()[:12]
         self.store = store_folder(self.board.profile)
         self.folder = parts_folder(self.file.sha256)
-        self.cutter = _Cutter(self.file, self.tool)
-        self.leash = _Leash()
+        self.cutter = Cutter(self.file, self.tool)
+        self.leash = Leash()
 
     def run(self) -> Grown:
-        self._begin()
-        self.reach(self.joined)
+        if not (self.agent and self._send_in_one_piece()):
+            self._begin()
+            self.reach(self.joined)
+        if self.joined < self.file.size:
+            self._send_the_rest()
+        if self.cutter.differs:
+            self._throw_away()
+            raise TransferError(
+                f"{self.file.local} was changed while it was being sent.", remedy="Run again when it is complete."
+            )
+        name = self.file.sha256 if self.taken_in else f"{self.folder}/joined"
+        proven = self.streamed or (self.cutter.proven and not self.taken_in)
+        return Grown(bytes_sent=self.sent, found_as=name, proven=proven)
+
+    def _send_in_one_piece(self) -> bool:
+        """Leaves `joined` at what the board has; False when nothing could be sent in this way."""
+        try:
+            streamed = send_followed(self.board, self.file, agent=self.agent, deadline=self.deadline, reach=self.reach)
+        except NoSpaceOnBoard:
+            with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
+                self._begin()
+            raise
+        if streamed is None:
+            return False
+        if streamed.whole and not streamed.differs:
+            self.sent += self.file.size
+            self.joined = self.file.size
+            self.streamed = streamed.verified == self.file.size
+            return True
+        self.sent += self._begin(keep=streamed.verified)
+        why = streamed.failure.message if streamed.failure is not None else "A byte of it is wrong."
+        self.session.console.warn(
+            f"{why} {human_bytes(self.joined)} of {self.file.local.name} are right on board {self.board.serial}; "
+            "going on from there"
+        )
+        return True
+
+    def _send_the_rest(self) -> None:
         spooled = min(2 * self._limit(), self.file.size - self.joined)
         require_space(Path(tempfile.gettempdir()), spooled, "Sending a large file in chunks")
         with (
@@ -160,15 +191,12 @@ class _Push:
             except BaseException:
                 self.leash.end_after(GRACE_SECONDS)
                 raise
-        if self.cutter.differs:
-            self._throw_away()
-            raise TransferError(
-                f"{self.file.local} was changed while it was being sent.", remedy="Run again when it is complete."
-            )
-        name = self.file.sha256 if self.taken_in else f"{self.folder}/joined"
-        return Grown(bytes_sent=self.sent, found_as=name, proven=self.cutter.proven and not self.taken_in)
 
-    def _begin(self) -> None:
+    def _begin(self, keep: int | None = None) -> int:
+        """Finds out how far the file is there, of which no more than `keep` bytes are kept when that is known.
+
+        Returns how much of a piece that was broken off had arrived.
+        """
         script = render_script(
             "begin_parts",
             store=self.store,
@@ -176,6 +204,8 @@ class _Push:
             owner=self.owner,
             tool=self.tool,
             size=self.file.size,
+            keep=keep,
+            lag=LAG,
         )
         seconds = 60 + 2 * LARGEST_CHUNK / HASH_BYTES_PER_SECOND
         waiting = self.deadline.within(seconds, f"board {self.board.serial} to prepare for a large file")
@@ -186,10 +216,11 @@ class _Push:
                 f"Board {self.board.serial}: {text.strip()[-300:] or f'{self.store} cannot be written'}."
             )
         self.joined = int(found[1])
-        if self.joined:
+        if self.joined and keep is None:
             self.session.console.info(
                 f"{human_bytes(self.joined)} of {self.file.local.name} are on the board from an earlier try"
             )
+        return sum(map(int, re.findall(r"^came (\d+)$", text, re.MULTILINE)))
 
     def _throw_away(self) -> None:
         self.joined = 0
@@ -203,14 +234,20 @@ class _Push:
 
     def _send_all(self, spool: Path, cutting: ThreadPoolExecutor, joining: ThreadPoolExecutor) -> None:
         at = self.joined
-        cut: Future[_Chunk] | None = None
-        pending: tuple[_Chunk, Future[None]] | None = None
+        cut: Future[Chunk] | None = None
+        pending: tuple[Chunk, Future[None]] | None = None
         while not self.taken_in and (at < self.file.size or pending is not None):
             chunk, name = None, ""
             if at < self.file.size:
                 chunk = self._next(cut, at, spool, cutting)
                 cut = self._cut(chunk.end, spool, cutting) if chunk.end < self.file.size else None
-                name = self._send(chunk)
+                try:
+                    name = self._send(chunk)
+                except (RemoteFolderMissing, LostConnection, TransferError):
+                    # Another computer that was quicker takes the folder away: the board tells when it joins.
+                    if pending is not None and self._is_taken_in(pending[1]):
+                        return
+                    raise
                 at = chunk.end
             if pending is not None:
                 before, future = pending
@@ -223,7 +260,12 @@ class _Push:
                     chunk = None
             pending = None if chunk is None else (chunk, joining.submit(self._join, chunk, name))
 
-    def _next(self, cut: Future[_Chunk] | None, at: int, spool: Path, cutting: ThreadPoolExecutor) -> _Chunk:
+    def _is_taken_in(self, joining: Future[None]) -> bool:
+        with contextlib.suppress(OhforgeError):
+            joining.result()
+        return self.taken_in
+
+    def _next(self, cut: Future[Chunk] | None, at: int, spool: Path, cutting: ThreadPoolExecutor) -> Chunk:
         chunk = cut.result() if cut is not None else None
         if chunk is None or chunk.offset != at:
             if chunk is not None:
@@ -231,7 +273,7 @@ class _Push:
             chunk = self._cut(at, spool, cutting).result()
         return chunk
 
-    def _cut(self, at: int, spool: Path, cutting: ThreadPoolExecutor) -> Future[_Chunk]:
+    def _cut(self, at: int, spool: Path, cutting: ThreadPoolExecutor) -> Future[Chunk]:
         left = self.file.size - at
         # The last chunks get smaller, for nothing is sent any more while the last one is verified.
         size = min(self.size, self._limit(), max(SMALLEST_CHUNK, left // 2), left)
@@ -241,7 +283,7 @@ class _Push:
         """The largest chunk of which the board can hold two."""
         return LARGEST_CHUNK if self.room is None else max(SMALLEST_CHUNK, min(LARGEST_CHUNK, self.room // 2))
 
-    def _send(self, chunk: _Chunk) -> str:
+    def _send(self, chunk: Chunk) -> str:
         name = f"{self.owner}-{chunk.offset}-{chunk.hash}"
         seconds = 60 + chunk.size / SLOWEST_LINK
         for attempt in range(1, TRIES + 1):
@@ -263,7 +305,7 @@ class _Push:
         self.size = int(min(LARGEST_CHUNK, max(SMALLEST_CHUNK, rate * CHUNK_SECONDS)))
         return name
 
-    def _join(self, chunk: _Chunk, name: str) -> None:
+    def _join(self, chunk: Chunk, name: str) -> None:
         """Has the board verify and join a chunk; `joined` says afterwards how far the file is there."""
         script = render_script(
             "join_chunk",
@@ -309,7 +351,7 @@ class _Push:
                 deadline=Deadline.after(15, "a partial file to be removed"),
             )
 
-    def _count_failure(self, chunk: _Chunk) -> None:
+    def _count_failure(self, chunk: Chunk) -> None:
         self.failures[chunk.offset] = self.failures.get(chunk.offset, 0) + 1
         where = f"bytes {chunk.offset} to {chunk.end} of {self.file.local.name}"
         if self.failures[chunk.offset] >= TRIES:
@@ -318,63 +360,3 @@ class _Push:
                 "The wrong chunk was removed."
             )
         self.session.console.warn(f"{where} are not on board {self.board.serial} as they should be; sending again")
-
-
-class _Cutter:
-    """Cuts a file into chunks, and watches whether they make up, in order, what the file was taken for."""
-
-    def __init__(self, file: StoredFile, tool: str) -> None:
-        self._file = file
-        self._algorithm = "md5" if tool == "md5sum" else "sha256"
-        self._whole = hashlib.sha256()
-        self._read = 0
-        self._in_order = True
-
-    @property
-    def proven(self) -> bool:
-        return self._in_order and self._read == self._file.size and not self.differs
-
-    @property
-    def differs(self) -> bool:
-        complete = self._in_order and self._read == self._file.size
-        return complete and self._whole.hexdigest() != self._file.sha256
-
-    def cut(self, at: int, size: int, path: Path) -> _Chunk:
-        """Copies `size` bytes from offset `at` to `path`."""
-        self._in_order = self._in_order and at == self._read
-        digest = hashlib.new(self._algorithm, usedforsecurity=False)
-        left = size
-        with self._file.local.open("rb") as source, path.open("wb") as target:
-            source.seek(at)
-            while left and (block := source.read(min(CHUNK, left))):
-                digest.update(block)
-                if self._in_order:
-                    self._whole.update(block)
-                target.write(block)
-                left -= len(block)
-        if left:
-            raise TransferError(f"{self._file.local} became shorter while it was being sent.", remedy="Run again.")
-        self._read = at + size
-        return _Chunk(offset=at, size=size, hash=digest.hexdigest(), path=path)
-
-
-class _Leash:
-    """Deadlines that can be drawn in later, for what runs in another thread."""
-
-    def __init__(self) -> None:
-        self.at = math.inf
-
-    def hold(self, deadline: Deadline) -> Deadline:
-        return _Leashed(at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, leash=self)
-
-    def end_after(self, seconds: float) -> None:
-        self.at = time.monotonic() + seconds
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Leashed(Deadline):
-    leash: _Leash
-
-    @property
-    def remaining(self) -> float:
-        return max(0.0, min(self.at, self.leash.at) - time.monotonic())

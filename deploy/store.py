@@ -10,8 +10,8 @@ which is written last. Without a note, or with one that does not fit, the conten
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.deadline import Deadline
@@ -23,6 +23,9 @@ from deploy.render import render_script
 
 HASH_BYTES_PER_SECOND = 10e6
 """What the slowest board manages at least; toybox on a Cortex-A55 does about 45 MB/s."""
+STEP = 16 * 1024 * 1024
+Digests = Mapping[int, str]
+"""SHA-256 of the first so many bytes of a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,8 @@ class StoredFile:
     sha256: str
     size: int
     local: Path
+    beginnings: Digests = field(default_factory=dict, compare=False, repr=False)
+    """As `hash_beginnings` gives them; empty when they are not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +149,19 @@ def local_hash(file: StoredFile, tool: str) -> str:
             f"{file.local} was changed while it was being sent.", remedy="Run again when it is complete."
         )
     return digest
+
+
+def hash_beginnings(path: Path) -> Digests:
+    """The hashes of the first `STEP` bytes of a file, of the first two, and so on, and of all of it."""
+    found: dict[int, str] = {}
+    whole, at = hashlib.sha256(), 0
+    with path.open("rb") as content:
+        while block := content.read(min(CHUNK, STEP - at % STEP)):
+            whole.update(block)
+            at += len(block)
+            if at % STEP == 0:
+                found[at] = whole.hexdigest()
+    return {**found, at: whole.hexdigest()}
 
 
 def md5_file(path: Path) -> str:

@@ -36,8 +36,10 @@ from deploy.script import quote
 from deploy.store import (
     HASH_BYTES_PER_SECOND,
     Arrived,
+    Digests,
     StoredFile,
     confirm_files,
+    hash_beginnings,
     is_stored,
     needs_proof,
     part_path,
@@ -150,10 +152,15 @@ def describe_files(files: Sequence[FileToPlace]) -> list[StoredFile]:
     for file in files:
         check_local_file(file.local)
         check_name(file.name)
-    return [
-        StoredFile(sha256=file.sha256 or sha256_file(file.local), size=file.local.stat().st_size, local=file.local)
-        for file in files
-    ]
+    return [_describe(file) for file in files]
+
+
+def _describe(file: FileToPlace) -> StoredFile:
+    size = file.local.stat().st_size
+    beginnings: Digests = {} if file.sha256 else hash_beginnings(file.local)
+    return StoredFile(
+        sha256=file.sha256 or beginnings[max(beginnings)], size=size, local=file.local, beginnings=beginnings
+    )
 
 
 def check_name(name: str) -> None:
@@ -261,7 +268,7 @@ def _send_and_confirm(
         room = survey.free_bytes - SPARE_BYTES - _lacking(to_send, survey.parts)
     sent: dict[str, int] = {}
     for attempt in (1, 2):
-        arrived = _send_all(session, board, to_send, tool=survey.hash_command, room=room, deadline=deadline, sent=sent)
+        arrived = _send_all(session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent)
         there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
         verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_command, deadline=deadline)
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
@@ -289,7 +296,7 @@ def _send_all(
     board: Board,
     files: Sequence[StoredFile],
     *,
-    tool: str,
+    survey: Survey,
     room: int | None,
     deadline: Deadline,
     sent: dict[str, int],
@@ -311,7 +318,16 @@ def _send_all(
                 def reach(there: int, before: int = done) -> None:
                     progress.reach(before + there)
 
-                grown = send_in_chunks(session, board, file, tool=tool, room=room, deadline=deadline, reach=reach)
+                grown = send_in_chunks(
+                    session,
+                    board,
+                    file,
+                    tool=survey.hash_command,
+                    agent=survey.agent,
+                    room=room,
+                    deadline=deadline,
+                    reach=reach,
+                )
                 took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
             else:
                 measure = functools.partial(_size_there, board, file)

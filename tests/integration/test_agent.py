@@ -92,10 +92,12 @@ def test_the_agent_is_small_static_and_says_what_it_is(agent: Agent) -> None:
         assert answer["sha256"] == "armv8"  # qemu-user offers the instructions
 
 
-@pytest.mark.parametrize("words", [[], ["dance"], ["version", "now"], ["hash"], ["hash", "--fast", "x"], ["run"],
+@pytest.mark.parametrize("words", [[], ["dance"], ["version", "now"], ["hash"], ["hash", "--fast", "x"], ["run"], ["follow", "x"],
                                    ["run", "--", ], ["run", "true"], ["run", "--deadline=soon", "--", "true"],
                                    ["run", "--deadline", "-5", "--", "true"], ["run", "--cpus=3-1", "--", "true"],
                                    ["run", "--limit=speed=1", "--", "true"], ["run", "--env=NAME", "--", "true"],
+                                   ["follow", "--size=1"], ["follow", "--size=0", "x"], ["follow", "--size=1", "x", "y"],
+                                   ["follow", "--fast", "--size=1", "x"], ["follow", "--size=1", "/none"],
                                    ["run", "--nice=20", "--", "true"], ["run", "--deadline"]])  # fmt: skip
 def test_a_wrong_call_is_refused_with_a_sentence(native_agent: Agent, words: list[str]) -> None:
     answer = subprocess.run(native_agent.command(*words), capture_output=True, timeout=60, check=False)

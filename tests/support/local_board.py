@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
 import shutil
 import subprocess
 import time
@@ -11,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.deadline import Deadline
+from core.errors import RemoteFolderMissing
 from core.process import OnOutput
 from deploy.board import Profile, ShellResult
 from deploy.hdc_paths import check_local_file, check_remote_path
@@ -53,27 +56,21 @@ class LocalBoard:
         self.calls.append("shell")
         self.on_shell(script)
         started = time.monotonic()
-        done = subprocess.run(
-            [SHELL, "-c", script],
-            cwd=folder or "/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=deadline.remaining,
-            check=False,
-        )
-        output = done.stdout
+        stream = on_output if not self.replies else None
+        returncode, output = _run(script, folder or "/", deadline, stream)
         for pattern, text in self.replies.items():
             output = re.sub(pattern.encode(), text.encode(), output, flags=re.MULTILINE)
-        if on_output is not None and output:
+        if on_output is not None and stream is None and output:
             on_output(output)
-        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        status = returncode if returncode >= 0 else 128 - returncode
         return ShellResult(exit_code=status, output=output, seconds=time.monotonic() - started)
 
     def send(self, local: Path, remote: str, *, deadline: Deadline) -> None:
         self.calls.append("send")
         check_local_file(local)
         check_remote_path(remote)
+        if not Path(remote).parent.is_dir():
+            raise RemoteFolderMissing(f"{remote}: no such file or directory")
         shutil.copyfile(local, remote)
         self.on_send(remote)
 
@@ -82,6 +79,31 @@ class LocalBoard:
         check_remote_path(remote)
         shutil.copyfile(remote, local)
         self.on_receive(local)
+
+
+def _run(script: str, folder: str, deadline: Deadline, on_output: OnOutput | None) -> tuple[int, bytes]:
+    """Status and output, which is handed on as it comes. The process is killed on the deadline."""
+    kept = bytearray()
+    with subprocess.Popen(
+        [SHELL, "-c", script], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        try:
+            while True:
+                if deadline.expired:
+                    raise deadline.error()
+                if not select.select([process.stdout], [], [], min(0.1, deadline.remaining))[0]:
+                    continue
+                chunk = os.read(process.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    break
+                kept += chunk
+                if on_output is not None:
+                    on_output(chunk)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, bytes(kept)
 
 
 LOCAL_PROFILE = Profile(

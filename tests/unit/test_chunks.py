@@ -15,6 +15,7 @@ from core.errors import (
     LostConnection,
     NoSpaceOnBoard,
     PermissionOnBoard,
+    RemoteFolderMissing,
     TransferError,
 )
 from core.session import Session
@@ -348,7 +349,7 @@ def test_a_folder_that_is_removed_on_the_way_is_told(session: Session, board: Lo
         clean_board(session, board)
 
     board.on_send = nth_send(5, remove)
-    with pytest.raises((TransferError, FileNotFoundError)):
+    with pytest.raises((TransferError, RemoteFolderMissing)):
         push(session, board, file)
     assert NAME not in board.stored()
 

@@ -13,6 +13,7 @@ enum { STATUS_DEADLINE = 124, STATUS_FAILED = 125, STATUS_NOT_EXECUTABLE = 126, 
 
 extern const char *const agent_arch;
 
+int follow_command(int argc, char **argv);
 int hash_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 

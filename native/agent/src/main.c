@@ -22,6 +22,7 @@ const char *const agent_arch = "x86_64";
 static const char usage[] =
     "usage: ohforge-agent version\n"
     "       ohforge-agent hash [--portable] FILE...\n"
+    "       ohforge-agent follow --size BYTES [--step BYTES] [--lag BYTES] [--idle MS] FILE\n"
     "       ohforge-agent run [--deadline MS] [--grace MS] [--sample MS] [--cwd DIR] [--cpus LIST] [--nice N]\n"
     "                         [--limit NAME=VALUE]... [--env NAME=VALUE]... [--unset NAME]... [--merge] -- PROGRAM [WORD...]\n";
 
@@ -69,6 +70,7 @@ int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
     if (strcmp(command, "version") == 0 && argc == 2) return version_command();
     if (strcmp(command, "hash") == 0) return hash_command(argc - 2, argv + 2);
+    if (strcmp(command, "follow") == 0) return follow_command(argc - 2, argv + 2);
     if (strcmp(command, "run") == 0) return run_command(argc - 2, argv + 2);
     fputs(usage, stderr);
     return STATUS_FAILED;

@@ -1,0 +1,118 @@
+/* `follow`: SHA-256 of a file while it is being written, so that it is known as soon as the last byte is there.
+ *
+ * Prints "ready"; then for each whole step, and at the end, a line with an offset and the digest of all bytes before it.
+ * When nothing is added for the idle time, or the file gets shorter: "stopped" and the offset, and status 1. */
+#include "agent.h"
+#include "sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READ_BYTES (256 * 1024)
+#define POLL_MS 5
+#define SETTLE_US 50000 /* from the file's full size to its last bytes: writes before them may still be under way */
+#define MOST_BYTES ((uint64_t)1 << 60)
+
+struct follow {
+    const char *name;
+    uint64_t size; /* bytes that the file will have at its end */
+    uint64_t step;
+    uint64_t lag; /* bytes at the end that are not read while it grows: they may be written out of order */
+    uint64_t idle_ms;
+};
+
+static struct follow read_options(int argc, char **argv) {
+    struct follow asked = {.step = 16 << 20, .lag = 8 << 20, .idle_ms = 20000};
+    for (int i = 0; i < argc; i++) {
+        const char *value;
+        if ((value = option_value(argc, argv, &i, "--size")))
+            asked.size = parse_number("--size", value, MOST_BYTES);
+        else if ((value = option_value(argc, argv, &i, "--step")))
+            asked.step = parse_number("--step", value, MOST_BYTES);
+        else if ((value = option_value(argc, argv, &i, "--lag")))
+            asked.lag = parse_number("--lag", value, MOST_BYTES);
+        else if ((value = option_value(argc, argv, &i, "--idle")))
+            asked.idle_ms = parse_number("--idle", value, UINT32_MAX);
+        else if (argv[i][0] == '-')
+            usage_error("follow has no option %s", argv[i]);
+        else if (asked.name)
+            usage_error("follow takes one file");
+        else
+            asked.name = argv[i];
+    }
+    if (!asked.name || asked.size == 0 || asked.step == 0) usage_error("follow needs a file, its --size and a --step");
+    return asked;
+}
+
+static void tell(uint64_t offset, const struct sha256 *sha) {
+    struct sha256 so_far = *sha;
+    uint8_t digest[SHA256_BYTES];
+    char text[2 * SHA256_BYTES + 1];
+    sha256_end(&so_far, digest);
+    for (unsigned n = 0; n < SHA256_BYTES; n++) snprintf(text + 2 * n, 3, "%02x", digest[n]);
+    printf("%llu %s\n", (unsigned long long)offset, text);
+    fflush(stdout);
+}
+
+/* How far a file of which so much is there, since that moment, may be read. */
+static uint64_t readable(const struct follow *asked, uint64_t there, uint64_t since) {
+    if (there >= asked->size && (asked->lag == 0 || now_us() - since >= SETTLE_US)) return asked->size;
+    return there > asked->lag ? there - asked->lag : 0;
+}
+
+/* Waits a moment; false when nobody reads the output any more. */
+static bool wait_a_moment(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, POLL_MS) <= 0 || !(out.revents & (POLLERR | POLLNVAL));
+}
+
+/* Hashes what is there between `at` and `limit`, up to the next step; the new offset, or `at` when nothing could be read. */
+static uint64_t take(int fd, const struct follow *asked, struct sha256 *sha, uint64_t at, uint64_t limit) {
+    static uint8_t buffer[READ_BYTES];
+    uint64_t next = at - at % asked->step + asked->step;
+    if (limit > next) limit = next;
+    uint64_t wanted = limit - at < READ_BYTES ? limit - at : READ_BYTES;
+    ssize_t count = pread(fd, buffer, (size_t)wanted, (off_t)at);
+    if (count <= 0) return at;
+    sha256_add(sha, buffer, (size_t)count);
+    at += (uint64_t)count;
+    if (at == next || at == asked->size) tell(at, sha);
+    return at;
+}
+
+int follow_command(int argc, char **argv) {
+    struct follow asked = read_options(argc, argv);
+    int fd = open(asked.name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        fprintf(stderr, "ohforge-agent: %s: %s\n", asked.name, strerror(errno));
+        return STATUS_FAILED;
+    }
+    puts("ready");
+    fflush(stdout);
+    struct sha256 sha;
+    sha256_begin(&sha, sha256_best_engine());
+    uint64_t at = 0, most = 0, grown = now_us(), read_at = grown;
+    struct stat status;
+    while (at < asked.size) {
+        if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < at) break;
+        uint64_t there = (uint64_t)status.st_size;
+        if (there > most) most = there, grown = now_us();
+        uint64_t limit = readable(&asked, there, grown), before = at;
+        if (limit > at) at = take(fd, &asked, &sha, at, limit);
+        if (at > before) {
+            read_at = now_us();
+            continue;
+        }
+        uint64_t since = read_at > grown ? read_at : grown;
+        if (now_us() - since > asked.idle_ms * 1000 || !wait_a_moment()) break;
+    }
+    close(fd);
+    if (at < asked.size) printf("stopped %llu\n", (unsigned long long)at);
+    return fflush(stdout) != 0 ? STATUS_FAILED : at < asked.size ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,82 @@
+"""The agent's hash of a file that is being written, by all arches."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.agents import LIMIT_SECONDS, Agent, build_agent, started
+from toolchains.arch import ARCHES
+
+
+@pytest.fixture(scope="module", params=sorted(ARCHES))
+def agent(request: pytest.FixtureRequest, shared_cache: Path) -> Agent:
+    """The agent for each arch in turn."""
+    return build_agent(shared_cache, request.param)
+
+
+@pytest.fixture(scope="module")
+def native_agent(shared_cache: Path) -> Agent:
+    return build_agent(shared_cache, "x86_64")
+
+
+def grow(path: Path, content: bytes, pieces: int, out_of_order: bool = False) -> None:
+    """Writes `content` in pieces, with pauses; out of order: each piece before the one that comes before it."""
+    size = -(-len(content) // pieces)
+    order = list(range(pieces))
+    if out_of_order:
+        order[:-2] = [number ^ 1 for number in order[:-2]]
+    with path.open("r+b", buffering=0) as file:
+        for number in order:
+            file.seek(number * size)
+            file.write(content[number * size : (number + 1) * size])
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("out_of_order", [False, True])
+def test_a_growing_file_is_hashed_to_its_end(agent: Agent, tmp_path: Path, out_of_order: bool) -> None:
+    content = random.Random(3).randbytes(1_000_003)
+    path = tmp_path / "growing"
+    path.touch()
+    words = ("follow", f"--size={len(content)}", "--step", "300000", "--lag", "250000", path)
+    with started(agent.command(*words)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        grow(path, content, 10, out_of_order)
+        said = process.stdout.read().decode().splitlines()
+    ends = (300_000, 600_000, 900_000, len(content))
+    assert said == [f"{end} {hashlib.sha256(content[:end]).hexdigest()}" for end in ends]
+    assert process.returncode == 0
+
+
+def test_a_file_that_stops_growing_or_shrinks_is_given_up(native_agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 5_000)
+    words = native_agent.command("follow", "--size", "9000", "--step", "2000", "--lag", "0", "--idle", "200", path)
+    done = subprocess.run(words, capture_output=True, timeout=LIMIT_SECONDS, check=False)
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [b"ready", b"2000", b"4000", b"stopped"]
+    assert done.stdout.splitlines()[-1] == b"stopped 5000"
+    words[words.index("200")] = "60000"
+    with started(words) as process:
+        assert process.stdout is not None
+        while process.stdout.readline()[:4] != b"4000":
+            pass
+        os.truncate(path, 100)
+        assert process.stdout.read().startswith(b"stopped ")
+
+
+def test_nobody_is_followed_for_when_nobody_listens(native_agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with started(native_agent.command("follow", "--size", "9", "--idle", "60000", tmp_path / "file")) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None
+        assert process.wait(timeout=LIMIT_SECONDS) != 0

@@ -23,6 +23,7 @@ from pathlib import Path
 from core.deadline import Deadline
 from core.errors import (
     BoardError,
+    Busy,
     ContentDiffers,
     LostConnection,
     NoSpaceOnBoard,
@@ -207,9 +208,7 @@ class _Push:
             keep=keep,
             lag=LAG,
         )
-        seconds = 60 + 2 * LARGEST_CHUNK / HASH_BYTES_PER_SECOND
-        waiting = self.deadline.within(seconds, f"board {self.board.serial} to prepare for a large file")
-        text = self.board.shell(script, deadline=waiting).text
+        text = self._when_nobody_else_sends(script)
         found = re.search(r"^at (\d+)$", text, re.MULTILINE)
         if found is None:
             raise PermissionOnBoard(
@@ -221,6 +220,26 @@ class _Push:
                 f"{human_bytes(self.joined)} of {self.file.local.name} are on the board from an earlier try"
             )
         return sum(map(int, re.findall(r"^came (\d+)$", text, re.MULTILINE)))
+
+    def _when_nobody_else_sends(self, script: str) -> str:
+        """What `script` says when the file does not grow any more: an hdc whose ohforge was killed goes on sending."""
+        told = False
+        while True:
+            seconds = 60 + 2 * LARGEST_CHUNK / HASH_BYTES_PER_SECOND
+            waiting = self.deadline.within(seconds, f"board {self.board.serial} to prepare for a large file")
+            text = self.board.shell(script, deadline=waiting).text
+            busy = re.search(r"^busy (\d+)$", text, re.MULTILINE)
+            if busy is None:
+                return text
+            name, serial = self.file.local.name, self.board.serial
+            if self.deadline.expired:
+                raise Busy(f"{name} is still being sent to board {serial} by another hdc.")
+            if not told:
+                there = human_bytes(int(busy[1]))
+                self.session.console.info(
+                    f"another hdc sends {name} to board {serial} ({there} are there); waiting for its end"
+                )
+            told = True
 
     def _throw_away(self) -> None:
         self.joined = 0

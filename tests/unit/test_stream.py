@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,6 +179,31 @@ def test_after_a_cut_at_90_percent_the_next_push_sends_less_than_one_chunk_again
     summary = push(session, board, file)
     assert arrived(board) == CONTENT
     assert summary.bytes_sent == len(CONTENT) - 80_500
+
+
+def test_an_hdc_that_still_sends_it_is_waited_for(
+    session: Session, board: LocalBoard, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ohforge was killed, its hdc was not."""
+    folder = joined(board).parent
+    folder.mkdir(parents=True)
+    (folder / "streaming").touch()
+    joined(board).write_bytes(CONTENT[:20_000])
+
+    def go_on() -> None:
+        for at in range(20_000, len(CONTENT), 1_000):
+            with joined(board).open("r+b") as there:
+                there.seek(at)
+                there.write(CONTENT[at : at + 1_000])
+            time.sleep(0.03)
+
+    sender = threading.Thread(target=go_on)
+    sender.start()
+    summary = push(session, board, file)
+    sender.join()
+    assert summary.bytes_sent == 0
+    assert arrived(board) == CONTENT
+    assert capsys.readouterr().out.count("another hdc sends model.bin to board local-board") == 1
 
 
 def test_holes_that_a_cut_left_before_the_end_are_found(session: Session, board: LocalBoard, file: Path) -> None:

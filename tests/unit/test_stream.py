@@ -288,7 +288,7 @@ def test_a_source_that_changes_on_the_way_is_an_error(session: Session, board: L
 
 
 def test_an_error_on_the_way_ends_the_agents_command(session: Session, board: LocalBoard, file: Path) -> None:
-    def interrupted(there: Path) -> None:
+    def interrupted(remote: str) -> None:
         raise KeyboardInterrupt
 
     board.on_send = interrupted

@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING
 
 from deploy.emulator.board_commands import is_swallowed
 from deploy.emulator.faults import FaultFile
-from deploy.emulator.files import (
+from deploy.emulator.file_arguments import (
     NOT_ALLOWED,
     SEND_USAGE,
-    Incoming,
     NotOpened,
     Options,
-    Outgoing,
-    Source,
     TaskFailed,
     check_allowed,
-    list_folders,
-    list_sources,
     parse_arguments,
-    reason,
 )
+from deploy.emulator.files import Incoming, Outgoing, Source, list_folders, list_sources, reason
 from deploy.emulator.wire import BEGIN_FEATURES, OLD_BLOCK, Command, LinkEnded, pack
 
 if TYPE_CHECKING:

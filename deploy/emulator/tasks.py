@@ -12,18 +12,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from deploy.emulator.files import (
-    RECEIVE_USAGE,
-    Incoming,
-    Outgoing,
-    TaskFailed,
-    check_allowed,
-    list_folders,
-    list_sources,
-    parse_arguments,
-    reason,
-    refuse_bundle,
-)
+from deploy.emulator.file_arguments import RECEIVE_USAGE, TaskFailed, check_allowed, parse_arguments, refuse_bundle
+from deploy.emulator.files import Incoming, Outgoing, list_folders, list_sources, reason
 from deploy.emulator.forwarding import ID_BYTES, PARAMETER, BadNode, Relay, check_node, listen_at
 from deploy.emulator.injector import FREEZE, LinkCut, Restart
 from deploy.emulator.wire import BEGIN_FEATURES, OLD_BLOCK, Command, pack

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.emulator.disk import create_board
+from deploy.emulator.disk import create_board, start_board
 from deploy.emulator.faults import FaultFile
 from tests.support.emulated import Answer, Hdc, emulated_home, free_port
 from tests.support.tiny_elf import write_arm64
@@ -342,8 +342,9 @@ def test_without_leave_to_start_one_there_is_no_server(hdc: Hdc) -> None:
 
 def put(home: dict[str, str], program: str = "tool") -> str:
     """A program for the board, which prints a line and ends with status 3."""
-    disk = Path(home["OHFORGE_EMULATOR_HOME"]) / "emulated-dayu200/data"
-    write_arm64(disk / "local/tmp" / program, b"own output\n", status=3)
+    board = create_board("emulated-dayu200", home=Path(home["OHFORGE_EMULATOR_HOME"]))
+    start_board(board)  # Its disk has its folders from then on.
+    write_arm64(board.disk / "local/tmp" / program, b"own output\n", status=3)
     return f"{TMP}/{program}"
 
 

@@ -112,6 +112,21 @@ def test_a_warm_run_costs_two_calls_of_hdc_by_either(
     assert len(commands) == 2
 
 
+@pytest.mark.parametrize("fault", ["flood", "reads-stdin", "orphan"])
+def test_a_program_that_misbehaves_is_run_right_by_either_and_leaves_nothing(
+    session: Session, board: Board, engine: str, home: Path, tmp_path: Path, fault: str
+) -> None:
+    program = write_arm64(tmp_path / "program", b"own output\n", status=3)
+    flood = b"\xff\xfe" + bytes(299_998) if fault == "flood" else b""
+    FaultFile(folder=home / SERIAL).set(fault, **({"bytes": len(flood)} if flood else {}))
+    outcome = run_program(session, LaunchRequest(program=str(program), board="dayu200", run_engine=engine))
+    assert (outcome.exit_code, outcome.run_engine) == (3, engine)
+    assert (outcome.record / "output.log").read_bytes() == flood + b"own output\n"
+    assert board.shell("pgrep -fl 'sleep 60[0]'", deadline=soon()).text == ""
+    if engine == "agent":
+        assert read_record(outcome)["result"]["left_running"] == (fault == "orphan")
+
+
 def test_by_default_the_agent_runs_it(session: Session, script: Callable[[str], str]) -> None:
     auto = dataclasses.replace(session, settings=dataclasses.replace(session.settings, run_engine="auto"))
     outcome = run_program(auto, LaunchRequest(program=script("#!/bin/sh\necho $0\n"), board="dayu200"))

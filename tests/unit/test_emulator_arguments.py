@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deploy.emulator.arguments import BadArgument, read_call
-from deploy.emulator.files import TaskFailed, parse_arguments, split_arguments
+from deploy.emulator.file_arguments import TaskFailed, parse_arguments, split_arguments
 
 
 def line(*argv: str) -> bytes:

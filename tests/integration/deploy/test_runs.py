@@ -243,7 +243,7 @@ def test_a_model_is_run_by_the_program_of_its_kind(
         return BuildOutcome(artifact=artifact, rebuilt=False, reason="test", seconds=0.0)
 
     monkeypatch.setattr("native.build.ensure_built", build)
-    monkeypatch.setattr("deploy.launch._links_statically", lambda session, request: True)
+    monkeypatch.setattr("deploy.build_choice._links_statically", lambda session, request: True)
     outcome = run_model(session, LaunchRequest(model=str(model), prompt="It's", tokens=5))
     (request,) = asked
     assert (request.target, request.arch, request.products, request.cpu) == (

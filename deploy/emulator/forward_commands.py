@@ -20,7 +20,7 @@ def run_forward(client: Client) -> None:
         client.say("[Fail]Unknown command...\n")
     elif words == ("ls",) and client.call.words == "fport":
         _list(client)
-    elif words[0] == "rm" and client.call.words == "fport":
+    elif words[0].startswith("rm") and client.call.words == "fport":
         _remove(client, " ".join(words[1:]))
     else:
         _add(client)

@@ -45,9 +45,11 @@ def check_server(client: Client) -> None:
 
 
 def wait_for_board(client: Client) -> None:
-    """``wait``: until any board, or the one of ``-t``, is connected."""
-    key = client.call.key
-    while not any(target.status == "Connected" and (not key or target.key == key) for target in client.targets.all()):
+    """``wait``: until any board, or the one of ``-t``, is connected, or the server killed."""
+    key, born = client.call.key, client.server.read().born
+    while client.server.runs and client.server.read().born == born:
+        if any(target.status == "Connected" and key in ("", target.key) for target in client.targets.all()):
+            return
         time.sleep(POLL_SECONDS)
 
 

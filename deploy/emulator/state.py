@@ -21,6 +21,7 @@ from deploy.emulator.arguments import BadArgument
 PORT = "OHOS_HDC_SERVER_PORT"
 DEFAULT_PORT = 8710
 PORT_DIGITS = 5
+LONGEST_OPTION = 45
 LARGEST_PORT = 65535
 
 
@@ -134,11 +135,13 @@ def _port_of_variable(given: str) -> int:
 
 def _port_of_option(given: str) -> int:
     address, colon, port = given.rpartition(":")
+    if len(given) > LONGEST_OPTION:
+        raise BadArgument("Unknown content of parament '-s'\n")
     if not colon and len(port) > PORT_DIGITS:
         raise BadArgument("The port-string's length must < 5\n")
-    if not port.isdigit():
+    if not (port or "0").isdigit():
         raise BadArgument(f"The port must be digit {'str' if colon else 'buf'}:{port}\n")
-    if not 0 < int(port) <= LARGEST_PORT:
+    if not 0 < int(port or 0) <= LARGEST_PORT:
         raise BadArgument("-s content port incorrect.\n" if colon else "Port range incorrect\n")
     try:
         if colon:

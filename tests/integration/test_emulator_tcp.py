@@ -126,6 +126,12 @@ def test_a_killed_server_ends_what_runs_in_silence_and_forgets_tcp_boards(tcp: H
         tcp("kill")
         assert process.communicate(timeout=30) == (b"", b"")
         assert process.returncode == 0
+    with tcp.start("wait") as process:
+        # Each test has a temporary folder of its own, in which a server starts with the first call.
+        while not list(Path(tcp.environment["TMPDIR"]).glob("*.json")):
+            time.sleep(0.05)
+        tcp("kill")
+        assert process.communicate(timeout=30) == (b"", b"")
     assert tcp.board("shell", "id ") == b"[Fail]Not match target founded, check connect-key please\r\n"
 
 

@@ -160,12 +160,16 @@ class Session(threading.Thread):
         """A line for the user. The server passes it through printf, so every % is doubled."""
         self.send(channel, Command.ECHO, bytes([level]) + os.fsencode(message.replace("%", "%%")))
 
+    def complain(self, channel: int, message: str) -> None:
+        """A failure that does not end the command. Raises OSError."""
+        self.echo(channel, Level.FAIL, _through_printf(message))
+
     def end(self, channel: int, *, fail: str = "", say: str = "") -> None:
         """Ends a command, with a message when one is given."""
         self._tasks.pop(channel, None)
         with contextlib.suppress(OSError):
             if fail:
-                self.echo(channel, Level.FAIL, _through_printf(fail))
+                self.complain(channel, fail)
             if say:
                 self.echo(channel, Level.PLAIN, say)
             self.send(channel, Command.CHANNEL_CLOSE, b"\x01")

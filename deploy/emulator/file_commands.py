@@ -141,9 +141,12 @@ class _Sending:
 
     def _send_one(self, answers: Answers, outgoing: Outgoing) -> bool:
         self.link.send(Command.FILE_CHECK, outgoing.check_message())
-        features = self._wait_for(answers, Command.FILE_BEGIN)
-        if features is None:
+        answer = self._wait_for(answers, Command.FILE_BEGIN, Command.FILE_FINISH)
+        if answer is None:
             return False
+        command, features = answer
+        if command == Command.FILE_FINISH:
+            return True  # The board cannot open it, and has said so; the others of the tree are still wanted.
         block = self.client.words.block if features else min(self.client.words.block, OLD_BLOCK)
         try:
             for prefix, payload in outgoing.blocks(block):
@@ -165,11 +168,11 @@ class _Sending:
         with self.client.server.change() as state:
             state.stuck_on = self.target.key
 
-    def _wait_for(self, answers: Answers, wanted: int) -> bytes | None:
-        """Shows what comes until the wanted frame; its data, or None when the command ended first."""
+    def _wait_for(self, answers: Answers, *wanted: int) -> tuple[int, bytes] | None:
+        """Shows what comes until a wanted frame; None when the command ended first."""
         for command, data in answers:
-            if command == wanted:
-                return data
+            if command in wanted:
+                return command, data
             self.client.show(command, data)
         return None
 
@@ -182,8 +185,7 @@ def _receive_all(client: Client, link: Link, options: Options) -> None:
                 incoming.take_mode(data, folder=command == Command.DIR_MODE)
                 link.send(Command.FILE_MODE)
             elif command == Command.FILE_CHECK:
-                incoming.open(data)
-                link.send(Command.FILE_BEGIN, BEGIN_FEATURES)
+                _open_one(client, link, incoming, data)
             elif command == Command.FILE_DATA:
                 if incoming.take(data):
                     link.send(Command.FILE_FINISH, b"\x01")
@@ -193,10 +195,22 @@ def _receive_all(client: Client, link: Link, options: Options) -> None:
                 return
             else:
                 client.show(command, data)
+    except TaskFailed as failed:
+        if not isinstance(failed, NotOpened):
+            _say_failed(client, failed)
+    finally:
+        incoming.close()
+
+
+def _open_one(client: Client, link: Link, incoming: Incoming, check: bytes) -> None:
+    """Asks for a file that the board offers; one of a tree that cannot be written here is told and left out."""
+    try:
+        incoming.open(check)
     except NotOpened as failed:
         assert isinstance(failed.__cause__, OSError)
         _say_unreadable(client, failed.__cause__, Path(incoming.path), tree=incoming.is_tree, master=False)
-    except TaskFailed as failed:
-        _say_failed(client, failed)
-    finally:
-        incoming.close()
+        if not incoming.is_tree:
+            raise
+        link.send(Command.FILE_FINISH, b"\x01")
+    else:
+        link.send(Command.FILE_BEGIN, BEGIN_FEATURES)

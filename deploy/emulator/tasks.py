@@ -12,7 +12,14 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from deploy.emulator.file_arguments import RECEIVE_USAGE, TaskFailed, check_allowed, parse_arguments, refuse_bundle
+from deploy.emulator.file_arguments import (
+    RECEIVE_USAGE,
+    NotOpened,
+    TaskFailed,
+    check_allowed,
+    parse_arguments,
+    refuse_bundle,
+)
 from deploy.emulator.files import Incoming, Outgoing, list_folders, list_sources, reason
 from deploy.emulator.forwarding import ID_BYTES, PARAMETER, BadNode, Relay, check_node, listen_at
 from deploy.emulator.injector import FREEZE, LinkCut, Restart
@@ -190,7 +197,15 @@ class FileReceiveTask:
             self._incoming.take_mode(data, folder=command == Command.DIR_MODE)
             self._session.send(self._channel, Command.FILE_MODE, b"")
         elif command == Command.FILE_CHECK:
-            self._incoming.open(data)
+            try:
+                self._incoming.open(data)
+            except NotOpened as failed:
+                if not self._incoming.is_tree:
+                    raise
+                # The others of a tree are still wanted.
+                self._session.complain(self._channel, str(failed))
+                self._session.send(self._channel, Command.FILE_FINISH, b"\x01")
+                return
             features = BEGIN_FEATURES if self._words.block > OLD_BLOCK else b""
             self._session.send(self._channel, Command.FILE_BEGIN, features)
         elif command == Command.FILE_DATA:
@@ -274,10 +289,18 @@ class FileSendTask:
             try:
                 outgoing = Outgoing(source, local, options)
             except OSError as error:
-                raise TaskFailed(f"Error opening file: {reason(error)}, path:{remote}") from error
+                failed = f"Error opening file: {reason(error)}, path:{self._on_board(source.path, place, remote)}"
+                if not place.is_dir():
+                    raise TaskFailed(failed) from error
+                self._session.complain(self._channel, failed)
+                continue
             with contextlib.closing(outgoing):
                 self._send_one(outgoing, modes=options.modes)
         self._session.send(self._channel, Command.FILE_FINISH, b"\x00")
+
+    def _on_board(self, path: Path, place: Path, remote: str) -> str:
+        """The board's name of a file of the tree that lies at `place` here."""
+        return remote if path == place else f"{remote.rstrip('/')}/{path.relative_to(place)}"
 
     def _send_folder_modes(self, place: Path) -> None:
         for name, state in list_folders(place):
@@ -293,7 +316,9 @@ class FileSendTask:
             self._session.send(self._channel, Command.FILE_MODE, outgoing.mode_message())
             self._wait_for(Command.FILE_MODE)
         self._session.send(self._channel, Command.FILE_CHECK, outgoing.check_message())
-        features = self._wait_for(Command.FILE_BEGIN)
+        command, features = self._wait_for(Command.FILE_BEGIN, Command.FILE_FINISH)
+        if command == Command.FILE_FINISH:
+            return  # The host cannot open it.
         block = self._session.board.words.block
         offset = 0
         for prefix, payload in outgoing.blocks(block if features else min(block, OLD_BLOCK)):
@@ -305,13 +330,13 @@ class FileSendTask:
             offset += len(payload)
         self._wait_for(Command.FILE_FINISH)
 
-    def _wait_for(self, wanted: int) -> bytes:
+    def _wait_for(self, *wanted: int) -> tuple[int, bytes]:
         with self._changed:
             while not self._stopped:
                 while self._answers:
                     command, data = self._answers.pop(0)
-                    if command == wanted:
-                        return data
+                    if command in wanted:
+                        return command, data
                 self._changed.wait()
         raise _Stopped
 

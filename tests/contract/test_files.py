@@ -289,6 +289,32 @@ def test_a_tree_cannot_replace_a_file(hdc: Hdc, folder: str, tree: Path) -> None
     assert hdc.board("file", "send", str(tree), f"{folder}/x") == f"[Fail]Not a directory, path:{folder}/x\r\n".encode()
 
 
+def test_a_file_of_a_tree_that_cannot_be_opened_is_told_and_the_others_arrive(
+    hdc: Hdc, folder: str, tree: Path, local: Path
+) -> None:
+    (tree / "zz").symlink_to(tree / "nothing")
+    answer = hdc.board("file", "send", str(tree), f"{folder}/t")
+    assert answer.startswith(f"[Fail]Error opening file: no such file or directory, path:{tree}/zz\n".encode())
+    assert b"Size:6, File count = 3" in answer
+    hdc.shell(f"cd {folder}/t; ln -s nothing zz; rm a; mkdir a")
+    answer = hdc.board("file", "recv", f"{folder}/t", str(local / "back"))
+    assert answer.startswith(f"[Fail]Error opening file: no such file or directory, path:{folder}/t/zz\r\n".encode())
+    assert b"Size:5, File count = 2" in answer
+    (tree / "zz").unlink()
+    hdc.shell(f"mkdir {folder}/t/tree; mv {folder}/t/a {folder}/t/tree")
+    answer = hdc.board("file", "send", str(tree), f"{folder}/t")
+    told = f"[Fail]Error opening file: illegal operation on a directory, path:{folder}/t/tree/a\r\n".encode()
+    assert told in answer
+    assert b"Size:5, File count = 2" in answer
+    (local / "back" / "t" / "a").mkdir(parents=True)
+    hdc.shell(f"rm {folder}/t/zz; rm -r {folder}/t/tree; echo 1 >{folder}/t/a")
+    answer = hdc.board("file", "recv", f"{folder}/t", str(local / "back"))
+    told = f"[Fail]Error opening file: illegal operation on a directory, path:{local}/back/t/a\n".encode()
+    assert told in answer
+    assert b"dir:1, master:0" in answer
+    assert b"Size:5, File count = 2" in answer
+
+
 def test_a_folder_that_cannot_be_made_is_told_with_a_masked_path(hdc: Hdc, tree: Path) -> None:
     answer = hdc.board("file", "send", str(tree), "/proc/nowhere/x")
     # Only the newest hides the path: three characters of either end and the length are left.

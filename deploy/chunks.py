@@ -145,6 +145,9 @@ class _Push:
         if not (self.agent and self._send_in_one_piece()):
             self._begin()
             self.reach(self.joined)
+            if self.joined:
+                there, name = human_bytes(self.joined), self.file.local.name
+                self.session.console.info(f"{there} of {name} are on the board from an earlier try")
         if self.joined < self.file.size:
             self._send_the_rest()
         if self.cutter.differs:
@@ -171,10 +174,10 @@ class _Push:
             self.joined = self.file.size
             self.streamed = streamed.verified == self.file.size
             return True
-        self.sent += self._begin(keep=streamed.verified)
+        self.sent += self._begin(keep=streamed.verified if streamed.differs else None)
         why = streamed.failure.message if streamed.failure is not None else "A byte of it is wrong."
         self.session.console.warn(
-            f"{why} {human_bytes(self.joined)} of {self.file.local.name} are right on board {self.board.serial}; "
+            f"{why} {human_bytes(self.joined)} of {self.file.local.name} stay on board {self.board.serial}; "
             "going on from there"
         )
         return True
@@ -215,10 +218,6 @@ class _Push:
                 f"Board {self.board.serial}: {text.strip()[-300:] or f'{self.store} cannot be written'}."
             )
         self.joined = int(found[1])
-        if self.joined and keep is None:
-            self.session.console.info(
-                f"{human_bytes(self.joined)} of {self.file.local.name} are on the board from an earlier try"
-            )
         return sum(map(int, re.findall(r"^came (\d+)$", text, re.MULTILINE)))
 
     def _when_nobody_else_sends(self, script: str) -> str:

@@ -64,12 +64,14 @@ def send_followed(
         except (TransferError, LostConnection) as error:
             failure = error
             follower.leash.end_after(0)
-        there = _result_of(following)
-        here = expected.result()
+        with contextlib.suppress(OhforgeError):  # What was not hashed on the way is hashed afterwards.
+            following.result()
+        here, there = expected.result(), dict(follower.found)
         if failure is None and _differs(here, there):
             # Whatever was written late, or out of order, is there now.
             follower.found.clear()
-            there = follower.follow(fresh=False, reach=lambda count: None)
+            follower.follow(fresh=False, reach=lambda count: None)
+            there = follower.found
     return Streamed(
         verified=_agreed(here, there), whole=failure is None, differs=_differs(here, there), failure=failure
     )
@@ -81,13 +83,6 @@ def _agreed(here: Digests, there: Digests) -> int:
 
 def _differs(here: Digests, there: Digests) -> bool:
     return any(here.get(count) != digest for count, digest in there.items())
-
-
-def _result_of(following: Future[Digests]) -> Digests:
-    try:
-        return following.result()
-    except OhforgeError:
-        return {}  # What was not hashed on the way is hashed afterwards.
 
 
 @dataclass(kw_only=False)
@@ -106,7 +101,7 @@ class _Follower:
     def folder(self) -> str:
         return f"{store_folder(self.board.profile)}/{parts_folder(self.file.sha256)}"
 
-    def follow(self, *, fresh: bool, reach: Callable[[int], None]) -> Digests:
+    def follow(self, *, fresh: bool, reach: Callable[[int], None]) -> None:
         """Runs until all is hashed. `fresh`: nothing of the file is there yet."""
         pending = b""
 
@@ -132,9 +127,8 @@ class _Follower:
             idle=round(IDLE_SECONDS * 1000),
         )
         self.board.shell(script, deadline=self.leash.hold(self.deadline), on_output=take)
-        return self.found
 
-    def is_ready(self, following: Future[Digests]) -> bool:
+    def is_ready(self, following: Future[None]) -> bool:
         """Waits until the file may be sent; False when it may not."""
         following.add_done_callback(lambda ended: self.began.set())
         waiting = self.deadline.within(READY_SECONDS, "the agent to be ready for a large file")

@@ -16,7 +16,7 @@ from core.deadline import Deadline
 from core.errors import LostConnection
 from core.session import Session
 from deploy import agent as agent_module
-from deploy import choose, hdc
+from deploy import choose, chunks, hdc, store, stream
 from deploy.agent import (
     AgentHandle,
     AgentRun,
@@ -97,6 +97,55 @@ def test_an_agent_that_is_there_verifies_what_is_pushed(
     arrived = board.shell(f"sha256sum {TMP}/new", deadline=soon()).text.split()[0]
     assert arrived == hashlib.sha256((tmp_path / "file").read_bytes()).hexdigest()
     assert push("shell") == "sha256sum"
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is large by these tests' measure."""
+    monkeypatch.setattr(chunks, "CHUNKED_FROM", 1_000_000)
+    monkeypatch.setattr(chunks, "SMALLEST_CHUNK", 500_000)
+    monkeypatch.setattr(chunks, "LARGEST_CHUNK", 500_000)
+    monkeypatch.setattr(store, "STEP", 500_000)
+    for module in (chunks, stream):
+        monkeypatch.setattr(module, "LAG", 1_000_000)  # two blocks of hdc and more
+    path = tmp_path / "large"
+    path.write_bytes(random.Random(9).randbytes(3_000_000))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("fault", "at", "most_bytes", "calls"),
+    [
+        ("", 0, 3_000_000, 5),  # asked, followed, sent, taken into the store, put into place
+        ("corrupt", 1_600_000, 4_500_000, 0),
+        ("cut-transfer", 2_700_000, 4_000_000, 0),
+    ],
+)
+def test_a_large_file_is_hashed_by_the_agent_while_it_arrives(
+    session: Session,
+    board: Board,
+    handle: AgentHandle,
+    home: Path,
+    large: Path,
+    commands: list[str],
+    fault: str,
+    at: int,
+    most_bytes: int,
+    calls: int,
+) -> None:
+    board.shell(f"rm -rf {TMP}/ohforge/store", deadline=soon())
+    commands.clear()
+    if fault:
+        FaultFile(folder=home / board.serial).set(fault, at=at, count=1)
+    settings = dataclasses.replace(session.settings, run_engine="auto")
+    summary = push_files(dataclasses.replace(session, settings=settings), board, [large], f"{TMP}/there/")
+    assert summary.hash_tool == "agent"
+    assert not calls or len(commands) == calls
+    assert 3_000_000 <= summary.bytes_sent <= most_bytes
+    FaultFile(folder=home / board.serial).clear()
+    expected = hashlib.sha256(large.read_bytes()).hexdigest()
+    assert board.shell(f"sha256sum {TMP}/there/large", deadline=soon()).text.split()[0] == expected
+    assert board.shell(f"ls {TMP}/ohforge/store", deadline=soon()).text.split() == [expected, f"{expected}.ok"]
 
 
 def test_a_program_on_the_board_is_run_with_its_streams_apart(board: Board, handle: AgentHandle) -> None:

@@ -338,7 +338,7 @@ def test_what_cannot_be_built_is_done_by_the_shell_and_the_record_says_why(
     def fail(session: Session, arch: str) -> tuple[Path, str]:
         raise BuildError("there is no compiler")
 
-    monkeypatch.setattr(agent_module, "_build", fail)
+    monkeypatch.setattr(agent_module, "build_agent", fail)
     outcome = run("exit 3", run_engine="auto")
     assert (outcome.exit_code, outcome.run_engine, outcome.usage) == (3, "shell", None)
     reason = f"no agent: it cannot be built for {ARCH}: there is no compiler"

@@ -165,7 +165,7 @@ def test_a_link_that_breaks_once_is_gone_on_from_in_the_same_push(
     board.on_send = first_send(cut_at(61_000))
     summary = push(session, board, file)
     assert arrived(board) == CONTENT
-    assert summary.bytes_sent <= 61_000 + len(CONTENT)
+    assert summary.bytes_sent == len(CONTENT) + 5_000  # what may have holes
 
 
 def test_after_a_cut_at_90_percent_the_next_push_sends_less_than_one_chunk_again(
@@ -201,7 +201,7 @@ def test_an_hdc_that_still_sends_it_is_waited_for(
     sender.start()
     summary = push(session, board, file)
     sender.join()
-    assert summary.bytes_sent == 0
+    assert summary.bytes_sent == 5_000
     assert arrived(board) == CONTENT
     assert capsys.readouterr().out.count("another hdc sends model.bin to board local-board") == 1
 

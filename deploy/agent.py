@@ -83,9 +83,10 @@ def running_agent(survey: Survey) -> AgentHandle | None:
     return next((handle for handle in answers if handle is not None), None)
 
 
-def find_agent(session: Session, board: Board, survey: Survey) -> AgentHandle | NoAgent:
+def find_agent(session: Session, board: Board, survey: Survey, *, build: bool = True) -> AgentHandle | NoAgent:
     """The agent on `board`: the one that answered in `survey`, else it is built and put there when that is possible.
 
+    Without `build` one that is built already is put there, and no other.
     Raises LostConnection and whatever else means that the board is gone; a run without an agent is right as well.
     """
     running = running_agent(survey)
@@ -93,6 +94,9 @@ def find_agent(session: Session, board: Board, survey: Survey) -> AgentHandle | 
         return running
     reasons = []
     for arch in survey.arches:
+        if not build and arch not in _built(session):
+            reasons.append(f"it is not built for {arch}")
+            continue
         try:
             program, sha256 = build_agent(session, arch)
         except (BuildError, ToolchainError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from deploy.transfer import check_name
 from deploy.watch import watched
 
 POLL_SECONDS = 0.5
+EXECUTE = 0o111
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class RemoteFile:
     size: int
     tool: str
     hash: str
+    executable: bool
 
 
 def pull_files(session: Session, board: Board, remotes: Sequence[str], target: Path) -> list[PulledFile]:
@@ -109,10 +112,13 @@ def list_remote(
         raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")
     if result.exit_code != 0 or result.truncated:
         raise TransferError(f"Board {board.serial} cannot list and hash its files. It said: {result.text[-300:]!r}")
-    rows = [line.split(" ", 3) for line in result.text.splitlines() if line.count(" ") >= 3]
-    if missing := [row[3] for row in rows if row[0] == "missing"]:
+    rows = [line.split(" ", 4) for line in result.text.splitlines() if line.count(" ") >= 4]
+    if missing := [row[4] for row in rows if row[0] == "missing"]:
         raise RemoteFileMissing(f"Board {board.serial} has no {', '.join(missing)} in {folder}.")
-    return [RemoteFile(path=path, size=int(size), tool=tool, hash=digest) for tool, digest, size, path in rows]
+    return [
+        RemoteFile(path=path, size=int(size), tool=tool, hash=digest, executable=bit == "x")
+        for tool, digest, size, bit, path in rows
+    ]
 
 
 def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline) -> PulledFile:
@@ -125,6 +131,8 @@ def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadlin
             digest = sha256_file(part)
             same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
             if same and part.stat().st_size == file.size:
+                if file.executable:  # hdc brings every file without its mode.
+                    part.chmod(part.stat().st_mode | EXECUTE & ~_umask())
                 part.replace(local)
                 return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
         raise ContentDiffers(f"{remote} of board {board.serial} arrived with another content, twice.")
@@ -134,6 +142,12 @@ def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadlin
 
 def _part_of(local: Path) -> Path:
     return local.with_name(f".{local.name}.part")
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
 
 
 def _size_here(part: Path) -> int:

@@ -26,7 +26,7 @@ from core.errors import (
 from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.session import Session
-from deploy.agent import agents_for_hashing, running_agent
+from deploy.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
 from deploy.board import Board
 from deploy.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.hdc_paths import check_local_file, check_remote_path
@@ -125,12 +125,16 @@ def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: 
 
 
 def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile]) -> Survey:
-    """What the board has of `stored`; an agent that is there already will hash for it."""
+    """What the board has of `stored`; the agent will hash for it where it is, and for large files where it can be put."""
     question = Question(
         stored=sorted({file.sha256 for file in stored}), agents=agents_for_hashing(session, board), facts=False
     )
     survey = survey_board(session, board, question)
     agent = running_agent(survey)
+    if agent is None and question.agents and any(map(is_large, stored)):
+        # Less than 100 kB that spare the board's own tools hundreds of megabytes.
+        found = find_agent(session, board, survey, build=False)
+        agent = found if isinstance(found, AgentHandle) else None
     return replace(survey, agent=agent.path) if agent is not None else survey
 
 

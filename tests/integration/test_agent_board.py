@@ -30,6 +30,7 @@ from deploy.board import Board
 from deploy.choose import choose_board
 from deploy.emulator.faults import FaultFile
 from deploy.inspect import Question, survey_board
+from deploy.pull import list_remote
 from deploy.transfer import push_files
 from tests.support.agents import build_agent, run_on_board
 
@@ -117,6 +118,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("fault", "at", "most_bytes", "calls"),
     [
         ("", 0, 3_000_000, 5),  # asked, followed, sent, taken into the store, put into place
+        ("no agent", 0, 3_000_000, 0),
         ("corrupt", 1_600_000, 4_500_000, 0),
         ("cut-transfer", 2_700_000, 4_000_000, 0),
     ],
@@ -135,7 +137,9 @@ def test_a_large_file_is_hashed_by_the_agent_while_it_arrives(
 ) -> None:
     board.shell(f"rm -rf {TMP}/ohforge/store", deadline=soon())
     commands.clear()
-    if fault:
+    if fault == "no agent":  # it is built, and put there for such a file
+        board.shell(f"rm {handle.path}", deadline=soon())
+    elif fault:
         FaultFile(folder=home / board.serial).set(fault, at=at, count=1)
     settings = dataclasses.replace(session.settings, run_engine="auto")
     summary = push_files(dataclasses.replace(session, settings=settings), board, [large], f"{TMP}/there/")
@@ -143,9 +147,13 @@ def test_a_large_file_is_hashed_by_the_agent_while_it_arrives(
     assert not calls or len(commands) == calls
     assert 3_000_000 <= summary.bytes_sent <= most_bytes
     FaultFile(folder=home / board.serial).clear()
+    there = list_remote(board, ["large"], folder=f"{TMP}/there", deadline=soon(), agents=[handle.path])
     expected = hashlib.sha256(large.read_bytes()).hexdigest()
+    assert [(file.hash, file.tool, file.executable) for file in there] == [(expected, "sha256sum", False)]
     assert board.shell(f"sha256sum {TMP}/there/large", deadline=soon()).text.split()[0] == expected
-    assert board.shell(f"ls {TMP}/ohforge/store", deadline=soon()).text.split() == [expected, f"{expected}.ok"]
+    left = board.shell(f"ls {TMP}/ohforge/store", deadline=soon()).text.split()
+    assert {expected, f"{expected}.ok"} <= set(left)
+    assert not any("part" in name for name in left)
 
 
 def test_a_program_on_the_board_is_run_with_its_streams_apart(board: Board, handle: AgentHandle) -> None:

@@ -426,6 +426,21 @@ def test_a_file_comes_back_as_it_is_named(session: Session, board: LocalBoard, f
     assert (pulled.sha256, pulled.size) == (NAME, len(CONTENT))
 
 
+@pytest.mark.parametrize(("mode", "executable"), [(0o755, True), (0o644, False)])
+def test_the_execute_bit_comes_back_too(
+    session: Session, board: LocalBoard, file: Path, tmp_path: Path, mode: int, executable: bool
+) -> None:
+    place(session, board, file).chmod(mode)
+
+    def lose_mode(local: Path) -> None:
+        local.chmod(0o644)
+
+    board.on_receive = lose_mode
+    pull_files(session, board, [f"{board.folder}/target/a.bin"], tmp_path / "back")
+    assert os.access(tmp_path / "back", os.X_OK) is executable
+    assert (tmp_path / "back").stat().st_mode & 0o022 == 0
+
+
 def test_a_folder_comes_back_with_all_that_is_below_it(
     session: Session, board: LocalBoard, tree: Path, tmp_path: Path
 ) -> None:
@@ -455,22 +470,25 @@ def test_how_far_a_pull_is_is_seen_while_it_goes_on(
     assert reached[-1] == len(CONTENT)
 
 
-def test_an_agent_that_is_there_hashes_what_is_pulled_and_one_that_hashes_wrongly_does_not(
-    board: LocalBoard, tmp_path: Path
-) -> None:
+def test_an_agent_that_runs_there_hashes_what_is_pulled(board: LocalBoard) -> None:
     (board.folder / "file").write_bytes(CONTENT)
-    agent, broken, log = board.folder / "agent", board.folder / "broken", board.folder / "log"
+    agent, broken = board.folder / "agent", board.folder / "broken"
     agent.write_text(
-        f'#!/bin/sh\ncat >{log}.in\nset -- $(sha256sum <{log}.in)\necho "$1 $(($(wc -c <{log}.in))) -"\necho x >>{log}\n'
+        f"#!/bin/sh\n[ $1 = version ] && echo '{{\"agent\":1}}' && exit\necho {NAME[::-1]} {len(CONTENT)} -\n"
     )
-    broken.write_text(f"#!/bin/sh\necho {NAME} 8 -\n")
+    broken.write_text("#!/bin/sh\necho cannot execute >&2; exit 126\n")
     for program in (agent, broken):
         program.chmod(0o755)
-    agents = [str(board.folder / "absent"), str(agent), str(broken)]
-    deadline = Deadline.after(20, "the test")
-    (found,) = pull.list_remote(board, ["file"], folder=str(board.folder), deadline=deadline, agents=agents)
-    assert (found.tool, found.hash, found.size) == ("sha256sum", NAME, len(CONTENT))
-    assert log.read_text() == "x\nx\n"  # the known input, and the file
+
+    def found(*agents: str) -> tuple[str, str, int]:
+        paths = [str(board.folder / name) for name in agents]
+        deadline = Deadline.after(20, "the test")
+        (file,) = pull.list_remote(board, ["file"], folder=str(board.folder), deadline=deadline, agents=paths)
+        return file.tool, file.hash, file.size
+
+    assert found("absent", "broken") == ("sha256sum", NAME, len(CONTENT))
+    # That the agent was asked is seen by its answer, which is wrong on purpose.
+    assert found("absent", "agent", "broken") == ("sha256sum", NAME[::-1], len(CONTENT))
 
 
 def test_a_corrupted_pull_is_repeated_and_the_old_file_stays_until_the_new_one_is_whole(

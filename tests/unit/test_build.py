@@ -192,8 +192,12 @@ def test_a_second_process_waits_and_finds_the_work_done(workshop: Workshop) -> N
         assert go_on.wait(30)
 
     workshop.system.before_products = wait
+    # Not `workshop.build`, which writes the recipe anew: the first build may be reading it.
+    request = BuildRequest(target=str(write_recipe(workshop.folder, workshop.recipe)), arch="arm64")
     outcomes: list[BuildOutcome] = []
-    threads = [threading.Thread(target=lambda: outcomes.append(workshop.build())) for _ in range(2)]
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(ensure_built(workshop.session, request))) for _ in range(2)
+    ]
     threads[0].start()
     assert begun.wait(30)
     threads[1].start()

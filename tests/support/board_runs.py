@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.deadline import Deadline
-from core.errors import (
-    OhforgeError,
-)
+from core.errors import OhforgeError
 from deploy.board import Board
 from deploy.record import validate_record
 from deploy.run import RunOutcome

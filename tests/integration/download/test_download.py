@@ -1,4 +1,4 @@
-"""Downloads against a server on loopback that fails in the ways in which real ones do."""
+"""A file from a server on loopback: resumed, verified, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,58 +6,27 @@ import dataclasses
 import hashlib
 import multiprocessing
 import os
-import random
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-import core.http
 from core.download import download, download_cached
 from core.errors import (
     CannotWrite,
-    ConfigurationError,
-    IntegrityError,
     NetworkError,
     NotEnoughSpace,
     NotFoundOnServer,
-    NotTheFile,
     Offline,
     OhforgeError,
-    ServerUnreached,
     UsageError,
 )
-from core.http import Transport
 from core.session import Session
-from tests.support.loopback import Loopback, make_certificate
-
-CONTENT = random.Random(7).randbytes(3_000_000)
-DIGEST = hashlib.sha256(CONTENT).hexdigest()
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
-
-
-@pytest.fixture
-def server() -> Iterator[Loopback]:
-    with Loopback() as server:
-        yield server
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "into" / "file.bin"
-
-
-def left_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
+from tests.support.downloads import CONTENT, DIGEST, left_in
+from tests.support.loopback import Loopback
 
 
 def test_a_file_arrives_whole_with_its_hash(session: Session, server: Loopback, target: Path) -> None:
@@ -148,97 +117,6 @@ def test_a_part_of_an_older_edition_is_not_joined_to_the_new_one(
     assert got.sha256 == DIGEST
 
 
-def test_a_damaged_part_is_noticed_and_the_file_fetched_once_more(
-    session: Session, server: Loopback, target: Path
-) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    target.parent.mkdir()
-    target.with_name("file.bin.part").write_bytes(b"\0" * 1_000_000)
-    got = download(session, url, target, sha256=DIGEST)
-    assert target.read_bytes() == CONTENT
-    assert got.bytes_reused == 0
-
-
-def test_a_wrong_hash_shows_both_and_sets_the_file_aside(session: Session, server: Loopback, target: Path) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    wanted = "ab" * 32
-    with pytest.raises(IntegrityError) as caught:
-        download(session, url, target, sha256=wanted)
-    assert wanted in caught.value.message
-    assert DIGEST in caught.value.message
-    assert caught.value.exit_status == 67
-    assert not target.exists()
-    assert f"file.bin.rejected-{DIGEST[:12]}" in left_in(target.parent)
-
-
-def test_a_bit_that_flipped_on_the_way_is_noticed(session: Session, server: Loopback, target: Path) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    server.fault("/file.bin", "corrupt", at=1_234_567)
-    with pytest.raises(IntegrityError):
-        download(session, url, target, sha256=DIGEST)
-    assert not target.exists()
-
-
-@pytest.mark.parametrize("code", [500, 502, 503, 504, 408, 425, 429])
-def test_a_status_that_may_heal_is_tried_again(session: Session, server: Loopback, target: Path, code: int) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    server.fault("/file.bin", "status", code=code, times=2, retry_after="0")
-    download(session, url, target, sha256=DIGEST)
-    assert len(server.seen) == 3
-
-
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 451])
-def test_a_status_that_will_not_heal_is_reported_at_once(
-    session: Session, server: Loopback, target: Path, code: int
-) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    server.fault("/file.bin", "status", code=code, times=-1)
-    with pytest.raises(NotFoundOnServer, match=f"HTTP {code}") as caught:
-        download(session, url, target, sha256=DIGEST)
-    assert caught.value.exit_status == 66
-    assert len(server.seen) == 1
-
-
-def test_a_retry_after_in_the_far_future_is_reported_instead_of_waited_for(
-    session: Session, server: Loopback, target: Path
-) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    server.fault("/file.bin", "status", code=429, times=-1, retry_after="86400")
-    with pytest.raises(NetworkError, match="asks to wait 86400 s"):
-        download(session, url, target)
-    assert len(server.seen) == 1
-
-
-def test_a_login_page_instead_of_the_file_is_named(session: Session, server: Loopback, target: Path) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    server.fault("/file.bin", "html")
-    with pytest.raises(NotTheFile, match="Guest network - sign in") as caught:
-        download(session, url, target, sha256=DIGEST)
-    assert caught.value.exit_status == 66
-    assert not target.exists()
-
-
-@pytest.mark.parametrize("fault", ["", "no_length"])
-def test_a_file_of_another_size_than_announced_is_named(
-    session: Session, server: Loopback, target: Path, fault: str
-) -> None:
-    url = server.serve("/file.bin", b"too short")
-    if fault:
-        server.fault("/file.bin", fault)
-    with pytest.raises(NotTheFile, match=r"9 bytes.*3000000 bytes"):
-        download(session, url, target, sha256=DIGEST, size=len(CONTENT))
-    assert not target.exists()
-
-
-def test_an_answer_with_another_range_is_not_joined(session: Session, server: Loopback, target: Path) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    target.parent.mkdir()
-    target.with_name("file.bin.part").write_bytes(CONTENT[:1_000_000])
-    server.fault("/file.bin", "wrong_range")
-    with pytest.raises(NotTheFile, match="range"):
-        download(session, url, target, sha256=DIGEST)
-
-
 def test_a_file_without_announced_length_arrives(session: Session, server: Loopback, target: Path) -> None:
     url = server.serve("/file.bin", CONTENT)
     server.fault("/file.bin", "no_length")
@@ -250,65 +128,6 @@ def test_a_redirect_is_followed(session: Session, server: Loopback, target: Path
     url = server.redirect("/moved.bin", "/real.bin")
     download(session, url, target, sha256=DIGEST)
     assert target.read_bytes() == CONTENT
-
-
-def test_a_server_that_is_not_there_is_reported_with_its_address(session: Session, target: Path) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unused.getsockname()[1]}/file.bin"
-        with pytest.raises(NetworkError, match="Connection refused"):
-            download(session, url, target)
-
-
-@pytest.mark.parametrize(
-    ("failure", "said", "attempts"),
-    [
-        (socket.gaierror(-2, "Name or service not known"), "its name cannot be resolved", 3),
-        (ConnectionRefusedError(111, "Connection refused"), "Connection refused", 3),
-        (TimeoutError("timed out"), "no answer in time", 1),
-    ],
-    ids=["no name", "refused", "silent"],
-)
-def test_a_server_that_was_never_reached_is_soon_given_up(
-    session: Session,
-    target: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    failure: OSError,
-    said: str,
-    attempts: int,
-) -> None:
-    asked = []
-
-    def connect(address: object, *_: object, **__: object) -> None:
-        asked.append(address)
-        raise failure
-
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,) * 9)
-    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
-    with pytest.raises(ServerUnreached, match=f"no connection to mirror.example .*{said}") as caught:
-        download(session, "http://mirror.example/file.bin", target)
-    assert len(asked) == attempts
-    assert "HTTPConnection" not in caught.value.message
-
-
-def test_a_server_that_goes_away_in_the_middle_is_waited_for(
-    session: Session, server: Loopback, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = server.serve("/file.bin", CONTENT)
-    server.fault("/file.bin", "cut", after=1_000_000)
-    connects, away = socket.create_connection, [6]
-
-    def connect(address: tuple[str, int], *words: Any, **options: Any) -> socket.socket:
-        if server.requests_of("/file.bin") and away[0]:
-            away[0] -= 1
-            raise ConnectionRefusedError(111, "Connection refused")
-        options.pop("socket_options", None)
-        return connects(address, *words, **options)
-
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,) * 9)
-    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
-    assert download(session, url, target, sha256=DIGEST).path.read_bytes() == CONTENT
-    assert not away[0]
 
 
 def test_passwords_in_addresses_are_not_shown(session: Session, server: Loopback, target: Path) -> None:
@@ -387,11 +206,6 @@ def test_a_folder_that_cannot_be_written_is_named(session: Session, server: Loop
     assert caught.value.exit_status == 77
 
 
-def test_a_missing_certificate_bundle_is_a_configuration_error(session: Session, target: Path) -> None:
-    with pytest.raises(ConfigurationError, match="bundle"):
-        download(session, "https://127.0.0.1:9/file", target, transport=Transport(ca_bundle="/nowhere/ca.pem"))
-
-
 def test_a_file_address_is_copied_and_verified(session: Session, tmp_path: Path, target: Path) -> None:
     original = tmp_path / "a file.bin"
     original.write_bytes(CONTENT)
@@ -433,64 +247,3 @@ def test_every_failure_has_a_remedy(session: Session, server: Loopback, target: 
     with pytest.raises(OhforgeError) as caught:
         download(session, url, target)
     assert caught.value.remedy
-
-
-# proxies and certificates --------------------------------------------------------------------------
-
-
-PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-
-
-@pytest.fixture
-def no_own_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in PROXY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
-def test_the_usual_proxy_variable_is_honoured(
-    session: Session, server: Loopback, target: Path, no_own_proxy: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.serve("/file.bin", CONTENT)
-    monkeypatch.setenv("HTTP_PROXY", server.url)
-    download(session, "http://files.example/file.bin", target, sha256=DIGEST)
-    assert target.read_bytes() == CONTENT
-    assert server.seen[0].headers["host"] == "files.example"
-
-
-def test_a_proxy_that_is_not_there_or_wants_a_login_is_named(
-    session: Session, server: Loopback, target: Path, no_own_proxy: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused.getsockname()[1]}")
-        with pytest.raises(NetworkError, match="proxy cannot be reached"):
-            download(session, "http://files.example/file.bin", target)
-    monkeypatch.setenv("HTTP_PROXY", server.url)
-    server.fault("/file.bin", "status", code=407, times=-1)
-    with pytest.raises(NotFoundOnServer, match="HTTP 407"):
-        download(session, "http://files.example/file.bin", target)
-
-
-def test_a_certificate_is_trusted_when_the_setting_or_the_usual_variable_names_it(
-    session: Session, tmp_path: Path, no_own_proxy: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    certificate = make_certificate(tmp_path)
-    with Loopback(certificate=certificate) as server:
-        url = server.serve("/file.bin", CONTENT)
-        with pytest.raises(NetworkError, match="certificate is not trusted") as caught:
-            download(session, url, tmp_path / "one", sha256=DIGEST)
-        assert "ohforge.ca_bundle" in caught.value.remedy
-        assert caught.value.exit_status == 66
-        trusting = dataclasses.replace(session.settings, ca_bundle=str(certificate))
-        download(dataclasses.replace(session, settings=trusting), url, tmp_path / "two", sha256=DIGEST)
-        # The setting wins over the variable.
-        (tmp_path / "other").mkdir()
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(make_certificate(tmp_path / "other")))
-        download(dataclasses.replace(session, settings=trusting), url, tmp_path / "three", sha256=DIGEST)
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
-        download(session, url, tmp_path / "four", sha256=DIGEST)
-        monkeypatch.delenv("REQUESTS_CA_BUNDLE")
-        download(session, url, tmp_path / "five", sha256=DIGEST, transport=Transport(insecure=True))
-    for name in ("two", "three", "four", "five"):
-        assert (tmp_path / name).read_bytes() == CONTENT

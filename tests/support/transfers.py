@@ -1,0 +1,57 @@
+"""Contents for transfers, and what can happen to them on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.session import Session
+from deploy.transfer import FileToPlace, place_files
+from tests.support.local_board import LocalBoard
+
+CONTENT = os.urandom(20_000)
+NAME = hashlib.sha256(CONTENT).hexdigest()
+
+
+def place(session: Session, board: LocalBoard, file: Path, name: str = "a.bin", executable: bool = False) -> Path:
+    target = board.folder / "target"
+    place_files(session, board, [FileToPlace(local=file, name=name, executable=executable)], str(target))
+    return target / name
+
+
+def flip_byte(path: str | Path) -> None:
+    content = bytearray(Path(path).read_bytes())
+    content[len(content) // 2] ^= 1
+    Path(path).write_bytes(content)
+
+
+def cut(remote: str) -> None:
+    with Path(remote).open("r+b") as part:
+        part.truncate(1000)
+
+
+def record_progress(session: Session, monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], threading.Event]:
+    """What a progress display is told, and an event that is set by the first word."""
+    reached: list[float] = []
+    seen = threading.Event()
+
+    class Recorder:
+        def advance(self, count: float) -> None: ...
+
+        def say(self, text: str) -> None: ...
+
+        def reach(self, done: float, total: float | None = None) -> None:
+            reached.append(done)
+            seen.set()
+
+    monkeypatch.setattr(session.console, "progress", lambda *_: contextlib.nullcontext(Recorder()))
+    return reached, seen
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}

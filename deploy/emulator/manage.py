@@ -125,6 +125,11 @@ def remove(serial: str) -> None:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def write_hdc(folder: Path) -> None:
     """Writes a program called hdc into FOLDER: the stand-in, for everything that looks for hdc on PATH."""
+    click.echo(str(write_stand_in(folder)))
+
+
+def write_stand_in(folder: Path) -> Path:
+    """Writes the stand-in as a program called hdc into `folder`, which is made; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "hdc"
     code = Path(__file__).parents[2]
@@ -132,7 +137,7 @@ def write_hdc(folder: Path) -> None:
     home = f'{HOME}="${{{HOME}:-"{boards_home()}"}}"'
     call = f'exec {shlex.quote(sys.executable)} -m deploy.emulator.cli "$@"'
     write_atomic(program, f"#!/bin/sh\nexport {path} {home}\n{call}\n", mode=0o755)
-    click.echo(str(program))
+    return program
 
 
 @manage.group()

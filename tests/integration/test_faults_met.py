@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from core.errors import HdcServerError, SeveralBoards
-from core.session import PROJECT, Session
+from core.session import Session
 from core.settings import Timeouts
-from deploy import choose, server
+from deploy import server
 from deploy.choose import choose_board
 from deploy.emulator.disk import EmulatedBoard, create_board, second_board, start_board, stop_board
 from deploy.emulator.faults import FaultFile
 from deploy.launch import run_shell
+from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port
 from tests.support.tiny_elf import write_arm64
 
@@ -32,15 +32,7 @@ def usb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedBoard]:
 
 @pytest.fixture(autouse=True)
 def taken_for_real(usb: EmulatedBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    program = tmp_path / "bin" / "hdc"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nPYTHONPATH='{PROJECT}' exec '{sys.executable}' -m deploy.emulator.cli \"$@\"\n")
-    program.chmod(0o755)
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("OHFORGE_HDC", str(program))
-    monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(usb.folder.parent))
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
+    take_stand_in_for_real(usb.folder.parent, tmp_path, monkeypatch)
     yield
     faults_of(usb).clear()
 

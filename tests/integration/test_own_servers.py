@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +12,14 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import BoardOffline, BoardUnauthorised, DeadlineExpired, LostConnection
-from core.session import PROJECT, Session
-from deploy import choose, hdc
+from core.session import Session
+from deploy import hdc
 from deploy.board_list import list_boards
 from deploy.choose import choose_board
 from deploy.emulator.disk import EmulatedBoard, create_board, list_emulated, start_board, stop_board
 from deploy.emulator.faults import FaultFile
 from deploy.hdc import HdcBoard
+from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port
 
 TMP = "/data/local/tmp"
@@ -45,15 +45,7 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmulatedB
 def taken_for_real(
     boards: tuple[EmulatedBoard, EmulatedBoard], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    program = tmp_path / "bin" / "hdc"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nPYTHONPATH='{PROJECT}' exec '{sys.executable}' -m deploy.emulator.cli \"$@\"\n")
-    program.chmod(0o755)
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("OHFORGE_HDC", str(program))
-    monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(boards[0].folder.parent))
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
+    take_stand_in_for_real(boards[0].folder.parent, tmp_path, monkeypatch)
     monkeypatch.setattr(hdc, "STOP_SECONDS", 5.0)
     yield
     for board in boards:

@@ -19,7 +19,7 @@ from core.deadline import Deadline
 from core.errors import DeadlineExpired, LostConnection, OhforgeError
 from core.session import PROJECT, Session
 from deploy import agent as agent_module
-from deploy import choose, hdc, run
+from deploy import run
 from deploy.board import Board
 from deploy.emulator.disk import create_board, list_emulated, stop_board
 from deploy.emulator.faults import FaultFile
@@ -27,6 +27,7 @@ from deploy.launch import LaunchRequest, run_program
 from deploy.record import validate_record
 from deploy.run import RunOutcome
 from tests.support.agents import build_agent
+from tests.support.board_runs import use_boards
 from tests.support.tiny_elf import write_arm32, write_arm64
 
 SERIAL = "emulated-dayu200"
@@ -48,11 +49,7 @@ def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, 
     (tmp_path / "cache" / "agent").mkdir(parents=True)
     content = json.dumps({"sources": agent_module._sources(), "agents": note})
     (tmp_path / "cache" / "agent" / "built.json").write_text(content)
-    monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
-    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05, 0.05))
-    monkeypatch.setattr(hdc, "STOP_SECONDS", 8.0)
+    use_boards(home, tmp_path, monkeypatch)
     yield
     # What one test has left running must not fail those after it.
     for board in list_emulated(home):

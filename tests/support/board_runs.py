@@ -6,15 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from core.deadline import Deadline
 from core.errors import OhforgeError
+from deploy import choose, hdc
 from deploy.board import Board
+from deploy.emulator.manage import write_stand_in
 from deploy.record import validate_record
 from deploy.run import RunOutcome
 
 SERIAL = "emulated-dayu200"
-
-
 TMP = "/data/local/tmp"
 
 
@@ -38,3 +40,21 @@ def running(board: Board, text: str) -> list[str]:
     lines = board.shell(script, deadline=soon()).output.replace(b"\0", b" ").decode().splitlines()
     assert any("for p in" in line for line in lines), "the question sees itself, so it sees others"
     return [line for line in lines if text in line and "for p in" not in line]
+
+
+def use_boards(home: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulated boards of `home`, no hdc of this computer, and short pauses."""
+    monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
+    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(hdc, "STOP_SECONDS", 8.0)
+
+
+def take_stand_in_for_real(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the stand-in for hdc, with the boards of `home`, be the computer's own hdc, as ohforge sees it."""
+    (folder / "tmp").mkdir()
+    monkeypatch.setenv("OHFORGE_HDC", str(write_stand_in(folder / "bin")))
+    monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +18,11 @@ from core.errors import (
     RemoteFolderMissing,
     SeveralBoards,
 )
-from core.session import PROJECT, Session
+from core.session import Session
 from deploy.board import Board
 from deploy.choose import choose_board
 from deploy.emulator.disk import create_board, list_emulated, stop_board
+from deploy.emulator.manage import write_stand_in
 from deploy.inspect import survey_board
 from deploy.launch import LaunchRequest, run_program, run_shell
 from tests.support.board_runs import SERIAL, TMP, read_record, running, soon
@@ -143,10 +143,7 @@ def test_a_survey_is_asked_again_when_the_first_command_is_swallowed(
 
 @pytest.fixture
 def hdc_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    program = tmp_path / "bin" / "hdc"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nPYTHONPATH='{PROJECT}' exec '{sys.executable}' -m deploy.emulator.cli \"$@\"\n")
-    program.chmod(0o755)
+    program = write_stand_in(tmp_path / "bin")
     monkeypatch.setenv("OHFORGE_HDC", str(program))
     return program
 

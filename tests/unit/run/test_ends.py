@@ -17,8 +17,9 @@ from core.errors import (
 from core.session import Session
 from deploy.record import signal_name
 from deploy.run import execute
+from tests.support.board_runs import read_record
 from tests.support.local_board import LocalBoard
-from tests.support.run_requests import SPEC, folders_left, read_record
+from tests.support.run_requests import SPEC, folders_left
 
 # how a program ends --------------------------------------------------------------------------------
 

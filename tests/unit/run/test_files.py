@@ -27,8 +27,9 @@ from deploy.preflight import Binary
 from deploy.record import validate_record
 from deploy.run import execute
 from deploy.transfer import FileToPlace
+from tests.support.board_runs import read_record
 from tests.support.local_board import LocalBoard
-from tests.support.run_requests import folders_left, read_record
+from tests.support.run_requests import folders_left
 
 # files ---------------------------------------------------------------------------------------------
 

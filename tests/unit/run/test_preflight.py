@@ -20,8 +20,8 @@ from deploy.inspect import Survey
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
 from deploy.run import execute
 from native.models import Model
+from tests.support.board_runs import read_record
 from tests.support.local_board import LocalBoard
-from tests.support.run_requests import read_record
 
 # what must fit ------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.agents import LIMIT_SECONDS, Agent, build_agent, started
-from toolchains.arch import ARCHES
 
 SIZES = (0, 1, 3, 55, 56, 63, 64, 65, 119, 120, 127, 128, 1000, 262_143, 262_144, 262_145, 3_000_001)
 """Around the edges of a block, of the padding and of the read buffer."""
@@ -31,17 +30,6 @@ while [ "$(wc -l <"$1/pids")" -lt 2 ]; do sleep 0.05; done
 echo ready
 while :; do sleep 0.1; done
 """
-
-
-@pytest.fixture(scope="module", params=sorted(ARCHES))
-def agent(request: pytest.FixtureRequest, shared_cache: Path) -> Agent:
-    """The agent for each arch in turn."""
-    return build_agent(shared_cache, request.param)
-
-
-@pytest.fixture(scope="module")
-def native_agent(shared_cache: Path) -> Agent:
-    return build_agent(shared_cache, "x86_64")
 
 
 def wait_for(happened: Callable[[], object], what: str) -> None:

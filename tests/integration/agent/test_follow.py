@@ -11,19 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import LIMIT_SECONDS, Agent, build_agent, started
-from toolchains.arch import ARCHES
-
-
-@pytest.fixture(scope="module", params=sorted(ARCHES))
-def agent(request: pytest.FixtureRequest, shared_cache: Path) -> Agent:
-    """The agent for each arch in turn."""
-    return build_agent(shared_cache, request.param)
-
-
-@pytest.fixture(scope="module")
-def native_agent(shared_cache: Path) -> Agent:
-    return build_agent(shared_cache, "x86_64")
+from tests.support.agents import LIMIT_SECONDS, Agent, started
 
 
 def grow(path: Path, content: bytes, pieces: int, out_of_order: bool = False) -> None:

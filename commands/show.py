@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import UsageError
-from core.files import human_bytes
+from core.files import human_bytes, read_amount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,11 +142,10 @@ def read_duration(flag: str, text: str) -> float:
 
 def read_size(flag: str, text: str) -> int:
     """Bytes of ``1000``, ``64K``, ``500M`` or ``2G`` (times 1024). Raises UsageError for another form."""
-    found = re.fullmatch(r"(\d{1,15})([kmg]?)b?", text.strip().lower())
-    if found is None:
+    size = read_amount(text)
+    if size is None:
         raise UsageError(f"{flag} {text!r} is no size.", remedy="Write it like 64K, 500M or 2G.")
-    units = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-    return int(found[1]) * units[found[2]]
+    return size
 
 
 def _shape_of(path: Path) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -100,6 +101,12 @@ def require_space(folder: Path, needed: int, purpose: str) -> None:
         raise NotEnoughSpace(
             f"{purpose} needs {human_bytes(needed)} in {folder}, but only {human_bytes(free)} are free."
         )
+
+
+def read_amount(text: str) -> int | None:
+    """The number that ``1000``, ``64K``, ``500M`` or ``2G`` means (times 1024); None for another form."""
+    found = re.fullmatch(r"(\d{1,15})([kmg]?)b?", text.strip().lower())
+    return int(found[1]) * 1024 ** " kmg".index(found[2] or " ") if found else None
 
 
 def human_bytes(count: float) -> str:

@@ -93,7 +93,8 @@ def send_in_chunks(
 ) -> Grown:
     """Sends what the board lacks of `file`; `tool` hashes there, `room` is what chunks may take up in bytes.
 
-    With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece. `reach` is told how many bytes of the file are there. When this raises, the next call goes on at the last chunk.
+    With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece. `reach` is told how
+    many bytes of the file are there. When this raises, the next call goes on at the last chunk.
     Raises TransferError, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection, NotEnoughSpace (here), …
     """
     push = _Push(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import UsageError, unknown_name
+from core.files import read_amount
 
 UNLIMITED = "unlimited"
 LIMITS: Mapping[str, tuple[str, int]] = {
@@ -24,7 +25,6 @@ LIMITS: Mapping[str, tuple[str, int]] = {
 }
 """Limits by their names in ``setrlimit``: the letter of the shell's ``ulimit`` (mksh, dash) and its unit in bytes."""
 OTHER_NAMES = {"memory": "as", "files": "nofile", "processes": "nproc", "file-size": "fsize"}
-UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 CPUS_MOST = 1024
 NICE_LEAST, NICE_MOST = -20, 19
 
@@ -95,13 +95,13 @@ def _read_limit(text: str) -> tuple[str, int | str]:
         raise unknown_name("limit", name, {**LIMITS, **OTHER_NAMES})
     if value == UNLIMITED:
         return known, value
-    found = re.fullmatch(r"(\d{1,15})([kmg]?)b?", value.lower())
-    if found is None:
+    amount = read_amount(value)
+    if amount is None:
         raise UsageError(
             f"--limit {text!r}: {value!r} is not an amount.",
             remedy="Write a number, one with K, M or G (times 1024), or unlimited; cpu is in seconds, nofile and nproc count.",
         )
-    return known, int(found[1]) * UNITS[found[2]]
+    return known, amount
 
 
 def _read_cpus(text: str) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
 """The deploy layer on the emulated board, against plain hdc calls and against hdc-py, over the same stand-in for hdc.
 
-    python benchmarks/deploy.py [--gigabytes 1.0] [--repeat 3] [--commands 20] [--usb] [--no-native] [--json FILE]
+    python benchmarks/deploy.py [--gigabytes 1.0] [--repeat 3] [--commands 20] [--links 35 110] [--by native] [--json FILE]
 
 Baselines, in the same run and in turns: for commands the bare ``hdc shell`` and ``hdc_py.HarmonyDevice.cmd`` (PyPI:
-hdc-py, in the extra ``test``); for a push one bare ``hdc file send``, which verifies nothing. With ``--usb`` the pushes are
-repeated over a link of 35 MB/s, about what USB 2.0 carries. The stand-in is slower to start than the real hdc, so
-ratios count, not seconds.
+hdc-py, in the extra ``test``); for a push one bare ``hdc file send``, which verifies nothing. With ``--links`` the pushes are
+repeated over links of so many MB/s: about 35 are what USB 2.0 carries, 110 what Gigabit Ethernet does. Without, bytes
+go as fast as this computer copies them, which no board's link does. The stand-in is slower to start than the real hdc,
+so ratios count, not seconds.
 
 What a verified push costs depends on who hashes on the board, so there are three:
   tools   no agent: toybox's sha256sum, a program of this computer, in plain C (about 100 MB/s)
@@ -137,8 +138,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=1.0, help="Size of the file that is pushed, in GB.")
     parser.add_argument("--repeat", type=int, default=3, help="How often each push is timed; medians are compared.")
     parser.add_argument("--commands", type=int, default=20, help="How many commands are timed.")
-    parser.add_argument("--usb", action="store_true", help="Push over a link as fast as USB 2.0 as well.")
-    parser.add_argument("--no-native", action="store_true", help="Leave away the disguised agent.")
+    parser.add_argument("--links", type=float, nargs="*", default=[], help="Push over links of so many MB/s as well.")
+    parser.add_argument("--by", nargs="*", choices=HASHERS, default=list(HASHERS), help="Who hashes on the board.")
     parser.add_argument("--folder", help="Where the work is done; needs about four times the file's size.")
     parser.add_argument("--json", help="File for the numbers.")
     return parser.parse_args()
@@ -212,9 +213,7 @@ def _all_pushes(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     size = int(options.gigabytes * 1e9)
     _write_random(file, size)
     result: dict[str, Any] = {"push_bytes": size}
-    for hasher in HASHERS:
-        if hasher == "native" and options.no_native:
-            continue
+    for hasher in options.by:
         setup = Setup(folder, hasher)
         said = setup.put_agent(hasher)
         found = _pushes(setup, options, file, size, hasher)
@@ -224,9 +223,10 @@ def _all_pushes(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def _pushes(setup: Setup, options: argparse.Namespace, file: Path, size: int, hasher: str) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for link, rate in (("", 0.0), ("usb_", USB_RATE)) if options.usb else (("", 0.0),):
-        if rate:
-            setup.faults.set("slow", rate=rate)
+    for megabytes in (0.0, *options.links):
+        link = f"{megabytes:g}_mb_s_" if megabytes else ""
+        if megabytes:
+            setup.faults.set("slow", rate=megabytes * 1e6)
         bare, ours = [], []
         for _ in range(options.repeat):
             setup.empty()

@@ -172,7 +172,8 @@ def agent_path(board: Board, arch: str, sha256: str) -> str:
 
 def _place(session: Session, board: Board, path: str, program: Path, sha256: str) -> AgentHandle | NoAgent:
     """Puts the agent on the board and asks it for its version, which shows that it can be executed there."""
-    from deploy.transfer import FileToPlace, place_files
+    from deploy.placing import FileToPlace
+    from deploy.transfer import place_files
 
     folder, name = path.rsplit("/", 1)
     quiet = replace(session, console=Console(json_mode=session.console.json_mode, verbosity=Verbosity.QUIET))

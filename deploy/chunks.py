@@ -1,6 +1,6 @@
 """Large files to a board in chunks: each is verified there and joined to those before it, so that a cut costs one chunk.
 
-On the board a large file grows in the folder ``store/<sha256>.parts``: ``joined`` holds what was verified so far, in
+On the board a large file grows in the folder ``store/<fingerprint>.parts``: ``joined`` holds what was verified so far, in
 order, and chunks arrive beside it. One hdc process sends a chunk; one more verifies and joins it while the next is on
 its way. So the board needs room for the file and two chunks. The next try joins chunks that had arrived whole and goes on
 from there. What lay there is not trusted: a file that was not sent in one go is hashed as a whole at its end.
@@ -45,8 +45,8 @@ from deploy.stream import LAG, send_followed
 
 CHUNKED_FROM = 64 * 1024 * 1024
 """Smaller files are sent whole. Measured by ``benchmarks/deploy.py`` over 35 MB/s (USB 2.0), chunks take longer than one piece
-by 65 % at 8 MiB, 9 % at 16, 8 % at 32, 24 % at 64 and 0 % at 128 (one busy computer, so give or take 20); and what
-they save after a cut is less than two seconds below 64 MiB."""
+by 36 % at 8 MiB, 18 % at 16, 17 % at 32, 4 % at 64 and less than it at 128; and what they save after a cut is less than
+two seconds below 64 MiB."""
 SMALLEST_CHUNK = 16 * 1024 * 1024
 LARGEST_CHUNK = 128 * 1024 * 1024
 CHUNK_SECONDS = 3.0
@@ -70,14 +70,14 @@ class Grown:
     """Whether every byte of it was read here, verified there and joined in this one go."""
 
 
-def is_large(file: StoredFile) -> bool:
-    """Whether the file goes in chunks."""
-    return file.size >= CHUNKED_FROM
+def is_large(size: int) -> bool:
+    """Whether a file of so many bytes goes in chunks."""
+    return size >= CHUNKED_FROM
 
 
 def room_for_chunks(files: Sequence[StoredFile]) -> int:
     """Bytes that must be free on a board besides what `files` themselves need."""
-    return 2 * SMALLEST_CHUNK if any(map(is_large, files)) else 0
+    return 2 * SMALLEST_CHUNK if any(is_large(file.size) for file in files) else 0
 
 
 def send_in_chunks(
@@ -138,7 +138,7 @@ class _Push:
         here = f"{platform.node()} {self.session.settings.data}"
         self.owner = hashlib.sha256(here.encode()).hexdigest()[:12]
         self.store = store_folder(self.board.profile)
-        self.folder = parts_folder(self.file.sha256)
+        self.folder = parts_folder(self.file)
         self.cutter = Cutter(self.file, self.tool)
         self.leash = Leash()
 

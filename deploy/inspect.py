@@ -62,6 +62,12 @@ class Question:
 
     stored: Sequence[str] = ()
     """Names in the store."""
+    sizes: Sequence[int] = ()
+    """Sizes in bytes: all that the store has of them is told as if it were asked for by name."""
+    parts: Sequence[str] = ()
+    """Fingerprints of large files (`deploy.store`), of which some may be there."""
+    folder: str = ""
+    """A path of which shall be told whether it is a folder."""
     libraries: Sequence[str] = ()
     interpreters: Sequence[str] = ()
     agents: Sequence[str] = ()
@@ -91,9 +97,11 @@ class Survey:
     stored: Mapping[str, int] = field(default_factory=dict)
     """Sizes of the files in the store."""
     parts: Mapping[str, int] = field(default_factory=dict)
-    """Bytes of files that are on their way into the store, by the names that they shall have there."""
+    """Bytes of large files that are on their way into the store, by their fingerprints."""
     proven: frozenset[str] = frozenset()
     """Names in the store that are unchanged since their hash was verified there."""
+    has_folder: bool = False
+    """Whether the path that was asked for is a folder."""
     clock: BoardClock | None = None
     """None when the board cannot tell the time."""
     agents: Mapping[str, str] = field(default_factory=dict)
@@ -178,6 +186,9 @@ def survey_board(session: Session, board: Board, question: Question | None = Non
         library_folders=LIBRARY_FOLDERS,
         parameters=PARAMETERS,
         stored=asked.stored,
+        sizes=asked.sizes,
+        parts=asked.parts,
+        folder=asked.folder,
         libraries=asked.libraries,
         interpreters=asked.interpreters,
         agents=asked.agents,
@@ -239,6 +250,7 @@ def read_survey(text: str) -> Survey:
         stored={line.split()[0]: int(line.split()[1]) for line in stored},
         parts=parts,
         proven=frozenset(line.split()[0] for line in stored if line in proven),
+        has_folder=sections.get("folder", "").strip() == "yes",
         agents=dict(_read_agents(sections.get("agents", ""))),
     )
 

@@ -20,9 +20,9 @@ from deploy.choose import choose_board
 from deploy.conditions import Conditions
 from deploy.hdc_paths import check_local_file
 from deploy.model_inputs import accompany_model
+from deploy.placing import FileToPlace
 from deploy.preflight import Binary, binary_of_elf, binary_of_product
 from deploy.run import RunOutcome, RunRequest, execute
-from deploy.transfer import FileToPlace
 
 if TYPE_CHECKING:
     from deploy.hilog import LogFilter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import ModelError, UsageError
 from core.session import Session
-from deploy.transfer import FileToPlace
+from deploy.placing import FileToPlace
 
 if TYPE_CHECKING:
     from native.models import Model

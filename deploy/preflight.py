@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.errors import MissingLibrary, NotEnoughMemory, WrongArch
@@ -43,12 +43,12 @@ def binary_of_elf(name: str, elf: ElfInfo) -> Binary:
 
 
 def question_for(
-    binaries: Sequence[Binary], carried: Collection[str], stored: Sequence[str], agents: Sequence[str] = ()
+    binaries: Sequence[Binary], carried: Collection[str], asked: Question, agents: Sequence[str] = ()
 ) -> Question:
-    """What a survey must look for so that `check_binaries` can tell; `carried` names the files that travel along."""
+    """`asked`, and what a survey must look for so that `check_binaries` can tell; `carried` names what travels along."""
     wanted = {name for binary in binaries for name in binary.needed}
-    return Question(
-        stored=sorted(set(stored)),
+    return replace(
+        asked,
         agents=agents,
         libraries=sorted(wanted - set(carried) - set(IN_THE_LOADER)),
         interpreters=sorted({binary.interpreter for binary in binaries if binary.interpreter}),

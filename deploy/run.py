@@ -28,6 +28,7 @@ from deploy.engine import (
 )
 from deploy.inspect import survey_board
 from deploy.lease import hold_board
+from deploy.placing import FileToPlace
 from deploy.preflight import Binary, check_binaries, check_memory, check_tuning, question_for
 from deploy.pull import as_pattern, fetch_files
 from deploy.record import (
@@ -42,7 +43,7 @@ from deploy.refusal import check_started
 from deploy.render import render_script
 from deploy.run_output import RunOutput
 from deploy.store import StoredFile, runs_folder, store_folder
-from deploy.transfer import FileToPlace, describe_files, ensure_stored
+from deploy.transfer import ask_about, describe_files, ensure_stored
 
 if TYPE_CHECKING:
     from deploy.hilog import LogFilter
@@ -154,7 +155,7 @@ def _prepare(
     Returns what will run the program, and the board's time.
     """
     carried = {PurePosixPath(file.name).name for file in request.files}
-    question = question_for(request.binaries, carried, [file.sha256 for file in stored], agents)
+    question = question_for(request.binaries, carried, ask_about(stored), agents)
     survey = survey_board(session, board, question)
     about = record.content["board"]
     emulated = board.emulated or survey.parameters.get("const.build.ver.physical") == "emulated"

@@ -9,34 +9,81 @@ which is written last. Without a note, or with one that does not fit, the conten
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
+import os
+import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import BoardError, PermissionOnBoard, TransferError
 from core.files import CHUNK, sha256_file
 from deploy.board import Board, Profile
-from deploy.inspect import IDENTITY, Survey, read_df
+from deploy.inspect import IDENTITY, Question, Survey, read_df
 from deploy.render import render_script
+
+if TYPE_CHECKING:
+    from deploy.placing import Placing
 
 HASH_BYTES_PER_SECOND = 10e6
 """What the slowest board manages at least; toybox on a Cortex-A55 does about 45 MB/s."""
 STEP = 16 * 1024 * 1024
 Digests = Mapping[int, str]
 """SHA-256 of the first so many bytes of a file."""
+NICE = 10
+"""Hashing takes what hdc leaves of the processors; so does the agent's on the board (``follow.c``)."""
+SAMPLES = 16
+SAMPLE_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
 class StoredFile:
-    """A file as the store knows it. `size` in bytes; `local` is where its content is on this computer."""
+    """A file as the store knows it. `size` in bytes; `local` is where its content is on this computer.
 
-    sha256: str
-    size: int
-    local: Path
-    beginnings: Digests = field(default_factory=dict, compare=False, repr=False)
-    """As `hash_beginnings` gives them; empty when they are not known."""
+    Its hash is either given, or worked out at once, or `hashing` will bring it: then whoever asks for it waits.
+    """
+
+    def __init__(self, local: Path, *, sha256: str = "", hashing: Future[Digests] | None = None) -> None:
+        self.local = local
+        self.size = local.stat().st_size
+        self.name_is_known = hashing is None
+        """Whether its name in the store is known without a wait."""
+        self._sha256 = sha256
+        self._hashing = hashing
+        if not sha256 and hashing is None:
+            self._sha256 = self.beginnings[max(self.beginnings)]
+
+    @property
+    def sha256(self) -> str:
+        return self._sha256 or self.beginnings[max(self.beginnings)]
+
+    @functools.cached_property
+    def beginnings(self) -> Digests:
+        """As `hash_beginnings` gives them. Raises TransferError when the file cannot be read."""
+        try:
+            return self._hashing.result() if self._hashing is not None else hash_beginnings(self.local)
+        except OSError as error:
+            raise TransferError(
+                f"{self.local} cannot be read: {error.strerror}.", remedy="Run again when the file is there."
+            ) from error
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """By what a part of it is found on a board before its hash is known: 64 hexadecimal digits, from samples of it.
+
+        Two files may have the same, so it says where to look and never what is there.
+        """
+        digest = hashlib.sha256(f"{self.size}\n".encode())
+        with self.local.open("rb") as content:
+            for number in range(SAMPLES):
+                content.seek(max(0, self.size - SAMPLE_BYTES) * number // (SAMPLES - 1))
+                digest.update(content.read(SAMPLE_BYTES))
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,33 +120,56 @@ def part_path(profile: Profile, name: str) -> str:
     return f"{store_folder(profile)}/{name}.part"
 
 
-def parts_folder(name: str) -> str:
+def parts_folder(file: StoredFile) -> str:
     """The folder, below the store, in which a large file grows."""
-    return f"{name}.parts"
+    return f"{file.fingerprint}.parts"
+
+
+def question_about(files: Sequence[StoredFile], large: Sequence[StoredFile]) -> Question:
+    """What tells whether the board has `files`, and parts of those that are `large`, without a wait for their hashes."""
+    return Question(
+        stored=sorted({file.sha256 for file in files if file.name_is_known}),
+        sizes=sorted({file.size for file in files if not file.name_is_known}),
+        parts=sorted({file.fingerprint for file in large}),
+    )
 
 
 def is_stored(survey: Survey, file: StoredFile) -> bool:
     """Whether the file is on the board with the right content, as far as the note in the store proves it."""
-    return file.sha256 in survey.proven and survey.stored[file.sha256] == file.size
+    return _is_there(survey, file) and file.sha256 in survey.proven
 
 
 def needs_proof(survey: Survey, file: StoredFile) -> bool:
     """Whether the board has a file of that name and size whose content must be hashed before it is used."""
-    return not is_stored(survey, file) and survey.stored.get(file.sha256) == file.size
+    return _is_there(survey, file) and file.sha256 not in survey.proven
 
 
-def confirm_files(board: Board, files: Sequence[Arrived], *, tool: str, deadline: Deadline) -> Verdict:
+def _is_there(survey: Survey, file: StoredFile) -> bool:
+    # By its size first: the hash of a file that cannot be there is not waited for.
+    return file.size in survey.stored.values() and survey.stored.get(file.sha256) == file.size
+
+
+def each_content_once(files: Sequence[StoredFile]) -> list[StoredFile]:
+    """Of files with the same content only the last. Hashes are waited for where sizes are equal."""
+    of_size = Counter(file.size for file in files)
+    return list({(file.size, file.sha256 if of_size[file.size] > 1 else ""): file for file in files}.values())
+
+
+def confirm_files(
+    board: Board, files: Sequence[Arrived], *, tool: str, deadline: Deadline, placing: Placing | None = None
+) -> Verdict:
     """Has the board compare sizes and, where they are not proven, hashes; takes into the store what is right.
 
-    The others are removed from the store. Raises PermissionOnBoard when the store cannot be written, TransferError
-    when a local file is not what it was.
+    The others are removed from the store; when there are none, `placing` is done in the same call. Raises
+    PermissionOnBoard when the store or a place cannot be written, NoSpaceOnBoard, TransferError when a local file is not
+    what it was.
     """
     script = render_script(
         "confirm",
         store=store_folder(board.profile),
         identity=IDENTITY,
         tool=tool,
-        files=[
+        arrived=[
             {
                 "name": entry.file.sha256,
                 "found_as": entry.found_as,
@@ -108,11 +178,17 @@ def confirm_files(board: Board, files: Sequence[Arrived], *, tool: str, deadline
             }
             for entry in files
         ],
+        **(placing.variables() if placing is not None else {"placed": []}),
     )
     total = sum(entry.file.size for entry in files if not entry.proven)
-    waiting = deadline.within(60 + total / HASH_BYTES_PER_SECOND, f"{tool} on board {board.serial}")
-    result = board.shell(script, deadline=waiting)
-    return _read_verdict(result.text, {entry.file.sha256: entry.file.size for entry in files}, board)
+    seconds = 60 + total / HASH_BYTES_PER_SECOND + (placing.seconds if placing is not None else 0)
+    text = board.shell(script, deadline=deadline.within(seconds, f"{tool} on board {board.serial}")).text
+    confirmed, _, placed = text.partition("@@placing\n")
+    verdict = _read_verdict(confirmed, {entry.file.sha256: entry.file.size for entry in files}, board)
+    if placing is not None and len(verdict.good) == len(files):
+        said, _, status = placed.rpartition("@@placed ")
+        placing.check(board, int(status) if status.strip().isdigit() else 1, said)
+    return verdict
 
 
 def _read_verdict(text: str, sizes: dict[str, int], board: Board) -> Verdict:
@@ -162,6 +238,24 @@ def hash_beginnings(path: Path) -> Digests:
             if at % STEP == 0:
                 found[at] = whole.hexdigest()
     return {**found, at: whole.hexdigest()}
+
+
+def hash_in_background(paths: Sequence[Path]) -> list[Future[Digests]]:
+    """What `hash_beginnings` will have found; one file after another, and given up when this process ends."""
+    found: list[Future[Digests]] = [Future() for _ in paths]
+
+    def work() -> None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        for path, future in zip(paths, found, strict=True):
+            try:
+                future.set_result(hash_beginnings(path))
+            except BaseException as error:
+                future.set_exception(error)
+
+    if paths:
+        threading.Thread(target=work, name="hashing", daemon=True).start()
+    return found
 
 
 def md5_file(path: Path) -> str:

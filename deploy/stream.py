@@ -19,7 +19,7 @@ from deploy import store
 from deploy.board import Board
 from deploy.leash import Leash
 from deploy.render import render_script
-from deploy.store import Digests, StoredFile, hash_beginnings, parts_folder, store_folder
+from deploy.store import Digests, StoredFile, parts_folder, store_folder
 
 LAG = 8 * 1024 * 1024
 """How far behind its end a growing file is hashed: the daemon has several writes under way, which may end in any order."""
@@ -57,7 +57,7 @@ def send_followed(
         following = pool.submit(follower.follow, fresh=True, reach=reach)
         if not follower.is_ready(following):
             return None
-        expected = pool.submit(lambda: file.beginnings or hash_beginnings(file.local))
+        expected = pool.submit(lambda: file.beginnings)
         failure: OhforgeError | None = None
         try:
             board.send(file.local, f"{follower.folder}/joined", deadline=deadline)
@@ -99,7 +99,7 @@ class _Follower:
 
     @property
     def folder(self) -> str:
-        return f"{store_folder(self.board.profile)}/{parts_folder(self.file.sha256)}"
+        return f"{store_folder(self.board.profile)}/{parts_folder(self.file)}"
 
     def follow(self, *, fresh: bool, reach: Callable[[int], None]) -> None:
         """Runs until all is hashed. `fresh`: nothing of the file is there yet."""
@@ -118,7 +118,7 @@ class _Follower:
         script = render_script(
             "follow",
             store=store_folder(self.board.profile),
-            parts=parts_folder(self.file.sha256),
+            parts=parts_folder(self.file),
             agent=self.agent,
             fresh=fresh,
             size=self.file.size,

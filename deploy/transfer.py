@@ -19,7 +19,6 @@ from core.errors import (
     ContentDiffers,
     NoSpaceOnBoard,
     OhforgeError,
-    PermissionOnBoard,
     TransferError,
     UsageError,
 )
@@ -31,19 +30,18 @@ from deploy.board import Board
 from deploy.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.hdc_paths import check_local_file, check_remote_path
 from deploy.inspect import Question, Survey, require_usable, survey_board
-from deploy.render import render_script
+from deploy.placing import FileToPlace, Placing
 from deploy.script import quote
 from deploy.store import (
-    HASH_BYTES_PER_SECOND,
     Arrived,
-    Digests,
     StoredFile,
     confirm_files,
-    hash_beginnings,
+    each_content_once,
+    hash_in_background,
     is_stored,
     needs_proof,
     part_path,
-    store_folder,
+    question_about,
 )
 from deploy.watch import watched
 
@@ -51,19 +49,6 @@ SPARE_BYTES = 8 * 1000 * 1000
 """What must stay free on a board after a transfer."""
 POLL_SECONDS = 2.0
 NAME_LIMIT = 255
-COPY_BYTES = 16 * 1024 * 1024
-"""Files up to this size are copied to where a user wants them: as links, two of the same content would change together."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileToPlace:
-    """A local file and what it is called on the board, relative to the folder it goes to."""
-
-    local: Path
-    name: str
-    executable: bool = False
-    sha256: str = ""
-    """Empty: worked out from the content."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +69,8 @@ def place_files(session: Session, board: Board, files: Sequence[FileToPlace], fo
     Raises UsageError, UnsafePath, NoSpaceOnBoard, PermissionOnBoard, ContentDiffers, TransferError, LostConnection.
     """
     stored = describe_files(files)
-    survey = survey_board(session, board, Question(stored=sorted({file.sha256 for file in stored}), facts=False))
-    summary = ensure_stored(session, board, stored, survey)
-    link_files(session, board, list(zip(stored, files, strict=True)), folder)
-    return summary
+    survey = survey_board(session, board, replace(ask_about(stored), facts=False))
+    return ensure_stored(session, board, stored, survey, _placing(stored, files, folder))
 
 
 def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: str) -> TransferSummary:
@@ -96,75 +79,79 @@ def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: 
     Raises as `place_files`.
     """
     check_remote_path(remote)
-    into = remote.endswith("/") or len(locals_) > 1 or _is_folder(board, remote)
-    base, name = (
-        (remote.rstrip("/") or "/", "") if into else (str(PurePosixPath(remote).parent), PurePosixPath(remote).name)
-    )
+    files, folders = _gather(locals_)
+    stored = describe_files(files)
+    into = remote.endswith("/") or len(locals_) > 1
+    survey = _survey_for_push(session, board, stored, folder="" if into else remote)
+    if into or survey.has_folder:
+        target = remote.rstrip("/") or "/"
+    else:
+        target, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
+        files = [replace(file, name=_renamed(file.name, name)) for file in files]
+        folders = [_renamed(folder, name) for folder in folders]
+    return ensure_stored(session, board, stored, survey, _placing(stored, files, target, folders))
+
+
+def _gather(locals_: Sequence[Path]) -> tuple[list[FileToPlace], list[str]]:
+    """Files, and the folders that are in folders, by names that begin with what was given."""
     files: list[FileToPlace] = []
     folders: list[str] = []
     for local in locals_:
-        top = name or local.absolute().name
-        if local.is_dir():
-            folders += [
-                f"{base}/{top}/{path.relative_to(local).as_posix()}"
-                for path in sorted(local.rglob("*"))
-                if path.is_dir()
-            ]
-            files += [_to_place(path, f"{top}/{path.relative_to(local).as_posix()}") for path in _files_below(local)]
-        else:
+        top = local.absolute()
+        if not top.is_dir():
             check_local_file(local)
-            files.append(_to_place(local, top))
+        for path in sorted(local.rglob("*")) if top.is_dir() else [local]:
+            name = path.absolute().relative_to(top.parent).as_posix()
+            if path.is_dir():
+                folders.append(name)
+            elif path.is_file():
+                files.append(FileToPlace(local=path, name=name, executable=os.access(path, os.X_OK)))
     if not files:
         raise UsageError(
             f"There are no files in {', '.join(map(str, locals_))}.", remedy="Name a folder with files in it."
         )
-    stored = describe_files(files)
-    summary = ensure_stored(session, board, stored, _survey_for_push(session, board, stored))
-    link_files(session, board, list(zip(stored, files, strict=True)), base, folders)
-    return summary
+    return files, folders
 
 
-def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile]) -> Survey:
+def _renamed(path: str, name: str) -> str:
+    return "/".join([name, *path.split("/")[1:]])
+
+
+def _placing(
+    stored: Sequence[StoredFile], files: Sequence[FileToPlace], folder: str, folders: Sequence[str] = ()
+) -> Placing:
+    return Placing(folder=folder, files=list(zip(stored, files, strict=True)), folders=folders)
+
+
+def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile], *, folder: str) -> Survey:
     """What the board has of `stored`; the agent will hash for it where it is, and for large files where it can be put."""
-    question = Question(
-        stored=sorted({file.sha256 for file in stored}), agents=agents_for_hashing(session, board), facts=False
-    )
+    agents = agents_for_hashing(session, board)
+    question = replace(ask_about(stored), agents=agents, folder=folder, facts=False)
     survey = survey_board(session, board, question)
     agent = running_agent(survey)
-    if agent is None and question.agents and any(map(is_large, stored)):
+    if agent is None and question.agents and any(is_large(file.size) for file in stored):
         # Less than 100 kB that spare the board's own tools hundreds of megabytes.
         found = find_agent(session, board, survey, build=False)
         agent = found if isinstance(found, AgentHandle) else None
     return replace(survey, agent=agent.path) if agent is not None else survey
 
 
-def _is_folder(board: Board, remote: str) -> bool:
-    deadline = Deadline.after(30, f"the answer of board {board.serial}")
-    return board.shell(f"[ -d {quote(remote)} ]", deadline=deadline).exit_code == 0
-
-
-def _files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _to_place(local: Path, name: str) -> FileToPlace:
-    return FileToPlace(local=local, name=name, executable=os.access(local, os.X_OK))
-
-
 def describe_files(files: Sequence[FileToPlace]) -> list[StoredFile]:
-    """What the store must know of `files`. Raises UsageError for one that cannot be sent or has an impossible name."""
+    """What the store must know of `files`. Large ones are hashed while other things go on.
+
+    Raises UsageError for one that cannot be sent or has an impossible name.
+    """
     for file in files:
         check_local_file(file.local)
         check_name(file.name)
-    return [_describe(file) for file in files]
+    wait_for = [file for file in files if not file.sha256 and is_large(file.local.stat().st_size)]
+    hashing = dict(zip(map(id, wait_for), hash_in_background([file.local for file in wait_for]), strict=True))
+    return [StoredFile(file.local, sha256=file.sha256, hashing=hashing.get(id(file))) for file in files]
 
 
-def _describe(file: FileToPlace) -> StoredFile:
-    size = file.local.stat().st_size
-    beginnings: Digests = {} if file.sha256 else hash_beginnings(file.local)
-    return StoredFile(
-        sha256=file.sha256 or beginnings[max(beginnings)], size=size, local=file.local, beginnings=beginnings
-    )
+def ask_about(files: Sequence[StoredFile]) -> Question:
+    """What tells which of `files` the board has, without a wait for the hashes of those that it cannot have."""
+    return question_about(files, [file for file in files if is_large(file.size)])
 
 
 def check_name(name: str) -> None:
@@ -176,24 +163,30 @@ def check_name(name: str) -> None:
         raise UsageError(f"The name {name!r} has a control character in it.", remedy="Rename the file.")
 
 
-def ensure_stored(session: Session, board: Board, files: Sequence[StoredFile], survey: Survey) -> TransferSummary:
-    """Brings what is missing into the board's store; `survey` has looked for all of `files`.
+def ensure_stored(
+    session: Session, board: Board, files: Sequence[StoredFile], survey: Survey, placing: Placing | None = None
+) -> TransferSummary:
+    """Brings what is missing into the board's store, and then puts it where it is wanted by `placing`.
+
+    `survey` has looked for all of `files`.
 
     A file that arrives with another content is sent once more. Raises as `place_files`.
     """
     require_usable(board, survey)
     started = time.monotonic()
-    wanted = {file.sha256: file for file in files}
-    unproven = [file for file in wanted.values() if needs_proof(survey, file)]
-    to_send = [file for file in wanted.values() if not is_stored(survey, file) and file not in unproven]
+    wanted = each_content_once(files)
+    unproven = [file for file in wanted if needs_proof(survey, file)]
+    to_send = [file for file in wanted if not is_stored(survey, file) and file not in unproven]
     check_space(board, to_send, survey.free_bytes, survey.parts)
     sent: dict[str, int] = {}
     if to_send or unproven:
         with _one_at_a_time(session, board):
-            sent = _send_and_confirm(session, board, to_send, unproven, survey)
+            sent = _send_and_confirm(session, board, to_send, unproven, survey, placing)
+    elif placing is not None:
+        placing.place(board)
     return TransferSummary(
         bytes_sent=sum(sent.values()),
-        bytes_reused=sum(max(0, file.size - sent.get(file.sha256, 0)) for file in wanted.values()),
+        bytes_reused=sum(max(0, file.size - sent.get(file.sha256, 0)) for file in wanted),
         files_sent=len(sent),
         files_reused=len(wanted) - len(sent),
         seconds=time.monotonic() - started,
@@ -206,7 +199,7 @@ def check_space(
 ) -> None:
     """Raises NoSpaceOnBoard, before anything is sent, when `files` do not fit into `free_bytes` (None: not known).
 
-    `parts` says how many bytes of them are there from an earlier try.
+    `parts` says how many bytes of them are there from an earlier try, by fingerprint.
     """
     needed = _lacking(files, parts or {}) + room_for_chunks(files)
     if files and free_bytes is not None and needed + SPARE_BYTES > free_bytes:
@@ -219,38 +212,7 @@ def check_space(
 
 
 def _lacking(files: Sequence[StoredFile], parts: Mapping[str, int]) -> int:
-    return sum(max(0, file.size - parts.get(file.sha256, 0)) for file in files)
-
-
-def link_files(
-    session: Session,
-    board: Board,
-    files: Sequence[tuple[StoredFile, FileToPlace]],
-    folder: str,
-    folders: Sequence[str] = (),
-) -> None:
-    """Puts stored files where they are wanted, by hard links, or by copies where links cannot be made."""
-    script = render_script(
-        "place_files",
-        store=store_folder(board.profile),
-        folders=[folder, *folders],
-        files=[
-            {
-                "stored": stored.sha256,
-                "path": f"{folder}/{file.name}",
-                "executable": file.executable,
-                "separate": stored.size <= COPY_BYTES,
-            }
-            for stored, file in files
-        ],
-    )
-    total = sum(stored.size for stored, _ in files)
-    deadline = Deadline.after(60 + total / HASH_BYTES_PER_SECOND, f"files to be put into {folder}")
-    result = board.shell(script, deadline=deadline)
-    if "No space left" in result.text:
-        raise NoSpaceOnBoard(f"Board {board.serial}: {result.text.strip()}.")
-    if result.exit_code != 0:
-        raise PermissionOnBoard(f"Board {board.serial}: {result.text.strip() or f'{folder} cannot be written'}.")
+    return sum(max(0, file.size - (parts.get(file.fingerprint, 0) if parts else 0)) for file in files)
 
 
 @contextlib.contextmanager
@@ -263,9 +225,14 @@ def _one_at_a_time(session: Session, board: Board) -> Iterator[None]:
 
 
 def _send_and_confirm(
-    session: Session, board: Board, to_send: Sequence[StoredFile], unproven: Sequence[StoredFile], survey: Survey
+    session: Session,
+    board: Board,
+    to_send: Sequence[StoredFile],
+    unproven: Sequence[StoredFile],
+    survey: Survey,
+    placing: Placing | None,
 ) -> dict[str, int]:
-    """Sends, has the board verify, and does it once more with what was not right; bytes sent by name."""
+    """Sends, has the board verify and place, and does it once more with what was not right; bytes sent by name."""
     deadline = Deadline.after(session.settings.timeouts.transfer, f"the transfer to board {board.serial}")
     room = None
     if survey.free_bytes is not None:
@@ -274,7 +241,7 @@ def _send_and_confirm(
     for attempt in (1, 2):
         arrived = _send_all(session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent)
         there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
-        verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_command, deadline=deadline)
+        verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_command, deadline=deadline, placing=placing)
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
         if not wrong:
             return sent
@@ -316,8 +283,7 @@ def _send_all(
         done = 0
         for file in files:
             progress.say(file.local.name)
-            took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
-            if is_large(file):
+            if is_large(file.size):
 
                 def reach(there: int, before: int = done) -> None:
                     progress.reach(before + there)
@@ -337,6 +303,7 @@ def _send_all(
                 measure = functools.partial(_size_there, board, file)
                 with watched(measure, done, file.size, progress, pause=POLL_SECONDS):
                     _send_one(board, file, deadline)
+                took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
             sent[file.sha256] = sent.get(file.sha256, 0) + took
             arrived.append(place)
             done += file.size

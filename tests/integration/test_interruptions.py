@@ -89,7 +89,8 @@ from pathlib import Path
 from core.session import Session
 from deploy import chunks
 from deploy.choose import choose_board
-from deploy.transfer import FileToPlace, place_files
+from deploy.placing import FileToPlace
+from deploy.transfer import place_files
 chunks.CHUNKED_FROM = chunks.SMALLEST_CHUNK = chunks.LARGEST_CHUNK = {CHUNK}
 session = Session()
 file = FileToPlace(local=Path(sys.argv[1]), name="file")

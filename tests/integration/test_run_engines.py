@@ -31,9 +31,9 @@ from core.session import Session
 from deploy import agent as agent_module
 from deploy.agent import BuiltAgents
 from deploy.conditions import read_conditions
+from deploy.placing import FileToPlace
 from deploy.record import validate_record
 from deploy.run import RunOutcome, RunRequest, execute
-from deploy.transfer import FileToPlace
 from native.runspec import MetricPattern, RunSpec
 from tests.support.agents import build_agent
 from tests.support.local_board import LocalBoard

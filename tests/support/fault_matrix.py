@@ -29,12 +29,14 @@ from deploy.emulator.faults import FAULTS, FaultFile
 from deploy.fit import describe_board
 from deploy.hdc import Hdc, HdcBoard
 from deploy.launch import run_shell
+from deploy.placing import FileToPlace
 from deploy.profiles import load_profile
 from deploy.pull import pull_files
 from deploy.run import RunRequest, execute
-from deploy.transfer import FileToPlace, place_files
+from deploy.transfer import place_files
 from tests.support.emulated import ROOT, STAND_IN
 from tests.support.tiny_elf import write_arm64
+from tests.support.transfers import parts_of
 
 TABLE = Path(__file__).parents[1] / "data" / "fault_matrix.yaml"
 SERIAL = "emulated-dayu200"
@@ -182,7 +184,7 @@ class Bench:
             if path.exists():
                 assert path.read_bytes() == content, f"{path} is wrong"
                 found.append(title)
-        parts = [store / f"{name}.part", *(store / f"{name}.parts").glob("*")]
+        parts = [store / f"{name}.part", *(store / parts_of(content)).glob("*")]
         return found + ["unfinished"] * any(part.exists() and part.stat().st_size for part in parts)
 
 

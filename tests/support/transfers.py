@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.session import Session
-from deploy.transfer import FileToPlace, place_files
+from deploy.placing import FileToPlace
+from deploy.transfer import place_files
 from tests.support.local_board import LocalBoard
 
 CONTENT = os.urandom(20_000)
@@ -22,6 +23,16 @@ def place(session: Session, board: LocalBoard, file: Path, name: str = "a.bin", 
     target = board.folder / "target"
     place_files(session, board, [FileToPlace(local=file, name=name, executable=executable)], str(target))
     return target / name
+
+
+def parts_of(content: bytes) -> str:
+    """The folder in the store in which a large file grows: it must be found again by other versions of ohforge.
+
+    Named by the SHA-256 of the size, in decimal and with a line end, and sixteen samples of 64 KiB at equal distances.
+    """
+    last = max(0, len(content) - 65536)
+    samples = [content[last * number // 15 :][:65536] for number in range(16)]
+    return hashlib.sha256(f"{len(content)}\n".encode() + b"".join(samples)).hexdigest() + ".parts"
 
 
 def flip_byte(path: str | Path) -> None:

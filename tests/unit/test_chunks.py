@@ -21,12 +21,15 @@ from core.errors import (
 from core.session import Session
 from deploy import chunks
 from deploy.clean import clean_board
-from deploy.transfer import FileToPlace, TransferSummary, place_files
+from deploy.placing import FileToPlace
+from deploy.transfer import TransferSummary, place_files
 from tests.support.local_board import LocalBoard
+from tests.support.transfers import parts_of
 
 CHUNK = 10_000
 CONTENT = os.urandom(95_000)
 NAME = hashlib.sha256(CONTENT).hexdigest()
+PARTS = parts_of(CONTENT)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +60,7 @@ def arrived(board: LocalBoard) -> bytes:
 
 
 def joined(board: LocalBoard) -> Path:
-    return board.store / f"{NAME}.parts" / "joined"
+    return board.store / PARTS / "joined"
 
 
 def nth_send(number: int, action: Callable[[Path], None]) -> Callable[[str], None]:
@@ -92,10 +95,10 @@ def test_a_large_file_arrives_in_chunks_and_nothing_else_stays(session: Session,
     assert (board.store / f"{NAME}.ok").is_file()
 
 
-def test_a_chunk_costs_two_calls_and_the_rest_four(session: Session, board: LocalBoard, file: Path) -> None:
+def test_a_chunk_costs_two_calls_and_the_rest_three(session: Session, board: LocalBoard, file: Path) -> None:
     push(session, board, file)
-    # Asked, prepared, taken into the store, put into place; and one to join each chunk.
-    assert board.calls.count("shell") == 4 + 10
+    # Asked, prepared, taken into the store and put into place; and one to join each chunk.
+    assert board.calls.count("shell") == 3 + 10
 
 
 def test_a_large_file_that_is_there_is_not_sent_again(session: Session, board: LocalBoard, file: Path) -> None:
@@ -169,7 +172,7 @@ def test_a_chunk_that_had_arrived_in_part_is_sent_again(session: Session, board:
 
 def test_nothing_is_under_the_final_name_after_a_cut(session: Session, board: LocalBoard, file: Path) -> None:
     cut_at_90_percent(session, board, file)
-    assert board.stored() == [f"{NAME}.parts"]
+    assert board.stored() == [PARTS]
     assert not (board.folder / "target").exists()
 
 
@@ -356,16 +359,16 @@ def test_a_folder_that_is_removed_on_the_way_is_told(session: Session, board: Lo
 
 def test_clean_removes_what_was_joined(session: Session, board: LocalBoard, file: Path) -> None:
     cut_at_90_percent(session, board, file)
-    (board.store / f"{NAME}.parts-of-mine").mkdir()
+    (board.store / f"{PARTS}-of-mine").mkdir()
     clean_board(session, board, days=1)
     assert joined(board).exists()
     clean_board(session, board)
-    assert board.stored() == [f"{NAME}.parts-of-mine"]
+    assert board.stored() == [f"{PARTS}-of-mine"]
 
 
 def test_a_store_that_cannot_take_a_folder_is_told(session: Session, board: LocalBoard, file: Path) -> None:
     board.store.mkdir(parents=True)
-    (board.store / f"{NAME}.parts").write_text("in the way")
+    (board.store / PARTS).write_text("in the way")
     with pytest.raises(PermissionOnBoard):
         push(session, board, file)
 

@@ -14,9 +14,9 @@ from core.errors import ProgramCrashed, ProgramFailed
 from core.session import Session
 from deploy import faultlog
 from deploy.faultlog import CrashLog, describe_crash, read_crash_log
+from deploy.placing import FileToPlace
 from deploy.record import validate_record
 from deploy.run import RunRequest, execute
-from deploy.transfer import FileToPlace
 from tests.support.local_board import LocalBoard
 
 CRASH = """\

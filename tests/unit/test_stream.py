@@ -16,13 +16,16 @@ from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, Transfer
 from core.session import Session
 from deploy import chunks, store, stream, transfer
 from deploy.inspect import Survey, survey_board
+from deploy.placing import FileToPlace
 from deploy.store import hash_beginnings
-from deploy.transfer import FileToPlace, TransferSummary, place_files
+from deploy.transfer import TransferSummary, place_files
 from tests.support.local_board import LocalBoard
+from tests.support.transfers import parts_of
 
 STEP = 10_000
 CONTENT = os.urandom(95_000)
 NAME = hashlib.sha256(CONTENT).hexdigest()
+PARTS = parts_of(CONTENT)
 AGENT = """#!/bin/sh
 # hash -: as the agent does. follow --size N --step N --lag N --idle MS FILE: likewise, on a file that is whole at once.
 if [ "$1" = hash ]; then
@@ -82,7 +85,7 @@ def arrived(board: LocalBoard) -> bytes:
 
 
 def joined(board: LocalBoard) -> Path:
-    return board.store / f"{NAME}.parts" / "joined"
+    return board.store / PARTS / "joined"
 
 
 def first_send(action: Callable[[Path], None]) -> Callable[[str], None]:
@@ -111,6 +114,79 @@ def flip(there: Path, at: int) -> None:
     there.write_bytes(content)
 
 
+def test_a_file_is_sent_while_it_is_hashed_here(
+    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived_whole = threading.Event()
+    board.on_send = lambda remote: arrived_whole.set()
+
+    def hash_late(path: Path) -> store.Digests:
+        assert arrived_whole.wait(60), "the hash was waited for before anything was sent"
+        return hash_beginnings(path)
+
+    monkeypatch.setattr(store, "hash_beginnings", hash_late)
+    assert push(session, board, file).bytes_sent == len(CONTENT)
+    assert arrived(board) == CONTENT
+    assert board.stored() == [NAME]
+
+
+def test_its_hash_is_waited_for_when_the_board_has_a_file_of_its_size(
+    session: Session, board: LocalBoard, file: Path, tmp_path: Path
+) -> None:
+    push(session, board, file)
+    assert push(session, board, file).bytes_sent == 0
+    other = tmp_path / "other.bin"
+    other.write_bytes(CONTENT[::-1])
+    assert push(session, board, other).bytes_sent == len(CONTENT)
+    assert arrived(board) == CONTENT[::-1]
+    assert len(board.stored()) == 2
+
+
+def test_a_file_that_is_removed_while_it_is_hashed_is_no_success(
+    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(path: Path) -> store.Digests:
+        raise FileNotFoundError(2, "No such file", str(path))
+
+    monkeypatch.setattr(store, "hash_beginnings", gone)
+    with pytest.raises(TransferError, match=r"model\.bin cannot be read"):
+        push(session, board, file)
+    assert board.stored() in ([], [PARTS])
+
+
+SAMPLED_IN_PART = bytes(3_000_000)
+ALIKE = SAMPLED_IN_PART[:100_000] + b"x" + SAMPLED_IN_PART[100_001:]
+"""Differs from the other where no sample is taken."""
+
+
+def test_files_that_are_found_by_the_same_samples_are_told_apart(
+    session: Session, board: LocalBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "STEP", 1_000_000)
+    assert parts_of(SAMPLED_IN_PART) == parts_of(ALIKE)
+    files = []
+    for name, content in (("one", SAMPLED_IN_PART), ("two", ALIKE)):
+        (tmp_path / name).write_bytes(content)
+        files.append(FileToPlace(local=tmp_path / name, name=name))
+    assert place_files(session, board, files, str(board.folder / "target")).files_sent == 2
+    assert (board.folder / "target/one").read_bytes() == SAMPLED_IN_PART
+    assert (board.folder / "target/two").read_bytes() == ALIKE
+
+
+def test_what_another_file_with_the_same_samples_left_is_not_taken_for_a_beginning(
+    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "STEP", 1_000_000)
+    monkeypatch.setattr(chunks, "SMALLEST_CHUNK", 1_000_000)
+    monkeypatch.setattr(chunks, "LARGEST_CHUNK", 1_000_000)
+    left = board.store / parts_of(ALIKE)
+    left.mkdir(parents=True)
+    (left / "joined").write_bytes(SAMPLED_IN_PART[:2_000_000])
+    file.write_bytes(ALIKE)
+    push(session, board, file)
+    assert arrived(board) == ALIKE
+
+
 @pytest.mark.parametrize("known", ["", NAME], ids=["hashed", "hash-known"])
 def test_a_large_file_goes_in_one_piece_and_is_never_written_twice(
     session: Session, board: LocalBoard, file: Path, known: str
@@ -126,12 +202,12 @@ def test_a_large_file_goes_in_one_piece_and_is_never_written_twice(
     assert (board.store / f"{NAME}.ok").is_file()
 
 
-def test_it_costs_four_calls_beside_the_send_and_each_byte_is_hashed_once_there(
+def test_it_costs_three_calls_beside_the_send_and_each_byte_is_hashed_once_there(
     session: Session, board: LocalBoard, file: Path
 ) -> None:
     push(session, board, file)
-    # Asked, followed, taken into the store, put into place.
-    assert board.calls.count("shell") == 4
+    # Asked, followed, taken into the store and put into place.
+    assert board.calls.count("shell") == 3
     assert len((board.folder / "agent.calls").read_text().splitlines()) == 1
     assert not (board.folder / "agent.in").exists()
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #define POLL_MS 5
 #define SETTLE_US 50000 /* from the file's full size to its last bytes: writes before them may still be under way */
 #define MOST_BYTES ((uint64_t)1 << 60)
+#define NICE 10 /* the daemon, which writes the file, goes first */
 
 struct follow {
     const char *name;
@@ -93,6 +95,7 @@ int follow_command(int argc, char **argv) {
         fprintf(stderr, "ohforge-agent: %s: %s\n", asked.name, strerror(errno));
         return STATUS_FAILED;
     }
+    setpriority(PRIO_PROCESS, 0, NICE);
     puts("ready");
     fflush(stdout);
     struct sha256 sha;

@@ -24,8 +24,9 @@ from deploy import hdc
 from deploy.board import Board
 from deploy.emulator.disk import list_emulated
 from deploy.emulator.faults import FaultFile
+from deploy.placing import FileToPlace
 from deploy.pull import pull_files
-from deploy.transfer import FileToPlace, place_files
+from deploy.transfer import place_files
 from tests.support.board_runs import TMP, soon
 
 # files ---------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from deploy.placing import FileToPlace
 from deploy.run import RunRequest
-from deploy.transfer import FileToPlace
 from tests.support.local_board import LocalBoard
 
 

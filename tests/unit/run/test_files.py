@@ -23,10 +23,10 @@ from core.errors import (
     WrongArch,
 )
 from core.session import Session
+from deploy.placing import FileToPlace
 from deploy.preflight import Binary
 from deploy.record import validate_record
 from deploy.run import execute
-from deploy.transfer import FileToPlace
 from tests.support.board_runs import read_record
 from tests.support.local_board import LocalBoard
 from tests.support.run_requests import folders_left

@@ -16,7 +16,7 @@ from core.errors import (
 )
 from core.files import sha256_file
 from core.session import Session
-from deploy.inspect import Survey
+from deploy.inspect import Question, Survey
 from deploy.preflight import Binary, check_binaries, check_tuning, question_for
 from deploy.run import execute
 from native.models import Model
@@ -72,7 +72,7 @@ def test_a_library_that_is_missing_or_of_the_wrong_width_is_named(board: LocalBo
 
 def test_only_what_does_not_travel_is_looked_for() -> None:
     binary = dataclasses.replace(DYNAMIC32, needed=("libc.so", "libx.so", "libc++_shared.so"))
-    question = question_for([binary], {"libc++_shared.so"}, ["b", "a", "a"])
+    question = question_for([binary], {"libc++_shared.so"}, Question(stored=["a", "b"]))
     assert question.libraries == ["libx.so"]
     assert question.interpreters == ["/lib/ld-musl-arm.so.1"]
     assert question.stored == ["a", "b"]

@@ -16,8 +16,9 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from deploy import transfer
-from deploy.transfer import FileToPlace, place_files, push_files
+from deploy import placing, transfer
+from deploy.placing import FileToPlace
+from deploy.transfer import place_files, push_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import CONTENT, NAME, cut, flip_byte, names, place, record_progress
 
@@ -41,7 +42,7 @@ def test_what_is_there_is_not_sent_again_and_costs_one_round_trip(
     assert (board.folder / "other" / "b.bin").read_bytes() == CONTENT
 
 
-def test_many_files_are_asked_for_and_verified_in_one_round_trip_each(
+def test_many_files_are_asked_for_and_verified_and_placed_in_one_round_trip_each(
     session: Session, board: LocalBoard, tmp_path: Path
 ) -> None:
     files = []
@@ -50,7 +51,7 @@ def test_many_files_are_asked_for_and_verified_in_one_round_trip_each(
         files.append(FileToPlace(local=tmp_path / f"f{number}", name=f"f{number}"))
     summary = place_files(session, board, files, str(board.folder / "target"))
     assert summary.files_sent == 30
-    assert board.calls == ["shell", *["send"] * 30, "shell", "shell"]
+    assert board.calls == ["shell", *["send"] * 30, "shell"]
 
 
 def test_the_same_content_under_two_names_is_sent_once(session: Session, board: LocalBoard, file: Path) -> None:
@@ -120,7 +121,7 @@ def test_an_old_file_stays_whole_when_its_successor_is_cut(session: Session, boa
 def test_a_program_that_changes_its_input_does_not_spoil_the_next_run(
     session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "COPY_BYTES", 0)
+    monkeypatch.setattr(placing, "COPY_BYTES", 0)
     there = place(session, board, file)
     with there.open("ab") as changed:
         changed.write(b"changed")
@@ -178,7 +179,7 @@ def test_two_small_files_of_one_content_do_not_change_together_after_a_push(
 def test_large_files_do_not_take_up_room_twice(
     session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "COPY_BYTES", 1000)
+    monkeypatch.setattr(placing, "COPY_BYTES", 1000)
     there = place(session, board, file)
     assert there.stat().st_ino == (board.store / NAME).stat().st_ino
 
@@ -213,6 +214,14 @@ def test_a_folder_goes_into_one_that_is_there(session: Session, board: LocalBoar
     (board.folder / "there").mkdir()
     push_files(session, board, [tree], str(board.folder / "there"))
     assert names(board.folder / "there/tree") == names(tree)
+
+
+def test_whether_the_target_is_a_folder_is_asked_with_all_the_rest(
+    session: Session, board: LocalBoard, file: Path
+) -> None:
+    push_files(session, board, [file], str(board.folder / "name"))
+    assert board.calls == ["shell", "send", "shell"]
+    assert (board.folder / "name").read_bytes() == CONTENT
 
 
 def test_several_go_into_the_folder_that_is_named(session: Session, board: LocalBoard, tree: Path, file: Path) -> None:

@@ -14,8 +14,9 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
+from deploy.placing import FileToPlace
 from deploy.pull import pull_files
-from deploy.transfer import FileToPlace, place_files
+from deploy.transfer import place_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import CONTENT, cut, flip_byte, place
 

@@ -40,7 +40,7 @@ from deploy.inspect import read_df
 from deploy.leash import Leash
 from deploy.render import render_script
 from deploy.script import quote
-from deploy.store import HASH_BYTES_PER_SECOND, StoredFile, parts_folder, store_folder
+from deploy.store import HASH_BYTES_PER_SECOND, StoredFile, file_changed, parts_folder, store_folder
 from deploy.stream import LAG, send_followed
 
 CHUNKED_FROM = 64 * 1024 * 1024
@@ -153,9 +153,7 @@ class _Push:
             self._send_the_rest()
         if self.cutter.differs:
             self._throw_away()
-            raise TransferError(
-                f"{self.file.local} was changed while it was being sent.", remedy="Run again when it is complete."
-            )
+            raise file_changed(self.file.local)
         name = self.file.sha256 if self.taken_in else f"{self.folder}/joined"
         proven = self.streamed or (self.cutter.proven and not self.taken_in)
         return Grown(bytes_sent=self.sent, found_as=name, proven=proven)

@@ -64,13 +64,16 @@ class StoredFile:
 
     @functools.cached_property
     def beginnings(self) -> Digests:
-        """As `hash_beginnings` gives them. Raises TransferError when the file cannot be read."""
+        """As `hash_beginnings` gives them. Raises TransferError when the file cannot be read or is being changed."""
         try:
-            return self._hashing.result() if self._hashing is not None else hash_beginnings(self.local)
+            found = self._hashing.result() if self._hashing is not None else hash_beginnings(self.local)
         except OSError as error:
             raise TransferError(
                 f"{self.local} cannot be read: {error.strerror}.", remedy="Run again when the file is there."
             ) from error
+        if max(found) != self.size:
+            raise file_changed(self.local)
+        return found
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -221,10 +224,14 @@ def local_hash(file: StoredFile, tool: str) -> str:
         return file.sha256
     digest = md5_file(file.local)
     if sha256_file(file.local) != file.sha256:
-        raise TransferError(
-            f"{file.local} was changed while it was being sent.", remedy="Run again when it is complete."
-        )
+        raise file_changed(file.local)
     return digest
+
+
+def file_changed(*files: Path) -> TransferError:
+    """The error that tells that local files are not what they were when they were looked at."""
+    names = ", ".join(map(str, files))
+    return TransferError(f"{names} was changed while it was being sent.", remedy="Run again when it is complete.")
 
 
 def hash_beginnings(path: Path) -> Digests:

@@ -37,6 +37,7 @@ from deploy.store import (
     StoredFile,
     confirm_files,
     each_content_once,
+    file_changed,
     hash_in_background,
     is_stored,
     needs_proof,
@@ -144,9 +145,12 @@ def describe_files(files: Sequence[FileToPlace]) -> list[StoredFile]:
     for file in files:
         check_local_file(file.local)
         check_name(file.name)
-    wait_for = [file for file in files if not file.sha256 and is_large(file.local.stat().st_size)]
-    hashing = dict(zip(map(id, wait_for), hash_in_background([file.local for file in wait_for]), strict=True))
-    return [StoredFile(file.local, sha256=file.sha256, hashing=hashing.get(id(file))) for file in files]
+    later = [not file.sha256 and is_large(file.local.stat().st_size) for file in files]
+    hashing = iter(hash_in_background([file.local for file, is_later in zip(files, later, strict=True) if is_later]))
+    return [
+        StoredFile(file.local, sha256=file.sha256, hashing=next(hashing) if is_later else None)
+        for file, is_later in zip(files, later, strict=True)
+    ]
 
 
 def ask_about(files: Sequence[StoredFile]) -> Question:
@@ -252,10 +256,8 @@ def _send_and_confirm(
             names = ", ".join(file.local.name for file in wrong)
             session.console.warn(f"not what it should be on board {board.serial}: {names}; sending it again")
         to_send, unproven = wrong, ()
-    if changed := [file.local.name for file in wrong if sha256_file(file.local) != file.sha256]:
-        raise TransferError(
-            f"{', '.join(changed)} was changed while it was being sent.", remedy="Run again when it is complete."
-        )
+    if changed := [file.local for file in wrong if sha256_file(file.local) != file.sha256]:
+        raise file_changed(*changed)
     raise ContentDiffers(
         f"Board {board.serial}: {', '.join(file.local.name for file in wrong)} arrived with another content, twice "
         f"(by {survey.verifier}). The wrong copy was removed."

@@ -154,6 +154,20 @@ def test_a_file_that_is_removed_while_it_is_hashed_is_no_success(
     assert board.stored() in ([], [PARTS])
 
 
+def test_a_file_that_grows_while_it_is_hashed_is_no_success(
+    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def grow(path: Path) -> store.Digests:
+        with path.open("ab") as growing:
+            growing.write(b"more")
+        return hash_beginnings(path)
+
+    monkeypatch.setattr(store, "hash_beginnings", grow)
+    with pytest.raises(TransferError, match=r"model\.bin was changed while"):
+        push(session, board, file)
+    assert NAME not in board.stored()
+
+
 SAMPLED_IN_PART = bytes(3_000_000)
 ALIKE = SAMPLED_IN_PART[:100_000] + b"x" + SAMPLED_IN_PART[100_001:]
 """Differs from the other where no sample is taken."""

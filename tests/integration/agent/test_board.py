@@ -117,7 +117,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("fault", "at", "most_bytes", "calls"),
     [
-        ("", 0, 3_000_000, 5),  # asked, followed, sent, taken into the store, put into place
+        ("", 0, 3_000_000, 4),  # asked, followed, sent, taken into the store and put into place
         ("no agent", 0, 3_000_000, 0),
         ("corrupt", 1_600_000, 4_500_000, 0),
         ("cut-transfer", 2_700_000, 4_000_000, 0),

@@ -3,10 +3,10 @@
     python benchmarks/deploy.py [--gigabytes 1.0] [--repeat 3] [--commands 20] [--links 35 110] [--by native] [--json FILE]
 
 Baselines, in the same run and in turns: for commands the bare ``hdc shell`` and ``hdc_py.HarmonyDevice.cmd`` (PyPI:
-hdc-py, in the extra ``test``); for a push one bare ``hdc file send``, which verifies nothing. With ``--links`` the pushes are
-repeated over links of so many MB/s: about 35 are what USB 2.0 carries, 110 what Gigabit Ethernet does. Without, bytes
-go as fast as this computer copies them, which no board's link does. The stand-in is slower to start than the real hdc,
-so ratios count, not seconds.
+hdc-py, in the extra ``test``); for a push one bare ``hdc file send``, which verifies nothing. Pushes go over loopback, as fast
+as this computer copies, which no board's link does, and again over ``--links`` of so many MB/s: about 35 are what USB
+2.0 carries, 110 what Gigabit Ethernet does. The stand-in is slower to start than the real hdc, so ratios count, not
+seconds.
 
 What a verified push costs depends on who hashes on the board, so there are three:
   tools   no agent: toybox's sha256sum, a program of this computer, in plain C (about 100 MB/s)
@@ -138,7 +138,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=1.0, help="Size of the file that is pushed, in GB.")
     parser.add_argument("--repeat", type=int, default=3, help="How often each push is timed; medians are compared.")
     parser.add_argument("--commands", type=int, default=20, help="How many commands are timed.")
-    parser.add_argument("--links", type=float, nargs="*", default=[], help="Push over links of so many MB/s as well.")
+    parser.add_argument(
+        "--links", type=float, nargs="*", default=[35.0], help="Push over links of so many MB/s as well."
+    )
     parser.add_argument("--by", nargs="*", choices=HASHERS, default=list(HASHERS), help="Who hashes on the board.")
     parser.add_argument("--folder", help="Where the work is done; needs about four times the file's size.")
     parser.add_argument("--json", help="File for the numbers.")

@@ -162,19 +162,28 @@ def run(
 
 
 @command(
+    optional_positional="line",
     help={
+        "line": "The command line in quotes; or write it after two dashes.",
         "board": BOARD_HELP,
         "timeout": TIMEOUT_HELP,
         "folder": "Folder of the board to run it in.",
         "wait": WAIT_HELP,
-    }
+    },
 )
-def shell(session: Session, board: str = "", timeout: float = 0.0, folder: str = "", wait: float = OWN_WAIT) -> Answer:
-    """Run a command line on a board: `invoke board.shell -- COMMAND`; its exit status is handed on."""
+def shell(
+    session: Session,
+    line: str = "",
+    board: str = "",
+    timeout: float = 0.0,
+    folder: str = "",
+    wait: float = OWN_WAIT,
+) -> Answer:
+    """Run a command line on a board: `invoke board.shell "ls /data"`, or after `--`; its exit status is handed on."""
     from core.errors import UsageError
     from deploy.launch import run_shell
 
-    words = remainder_words()
+    words = [*filter(None, [line]), *remainder_words()]
     if not words:
         raise UsageError("There is no command.", remedy="Write it after two dashes: invoke board.shell -- uname -a")
     with _held_board(session, board, f"shell {words[0]}", wait) as chosen:

@@ -119,7 +119,7 @@ class _Task(Task[Any]):
 
 def _word_follows(task: str) -> bool:
     """Whether the command line has a word right after the task's name. Invoke's parser cannot be asked to look ahead."""
-    pairs = itertools.pairwise(sys.argv)
+    pairs = itertools.pairwise(itertools.takewhile(lambda word: word != "--", sys.argv))
     return any(name.rpartition(".")[2] == task and not word.startswith("-") for name, word in pairs)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 from invoke import Collection, Program
 
-from commands.command import Answer, command
+from commands.command import Answer, command, remainder_words
 from core.errors import NoBoard
 from core.session import Session
 from core.settings import defaults
@@ -21,6 +22,12 @@ def greet(session: Session, name: str = "", other: str = "") -> Answer:
     """Greets."""
     session.console.info(f"hello {name or other}")
     return Answer({"name": name, "other": other, "board": session.settings.board})
+
+
+@command(help={"line": "What."}, optional_positional="line")
+def say(session: Session, line: str = "") -> Answer:
+    """Says a word, and what follows two dashes."""
+    return Answer({"said": [line, *remainder_words()]})
 
 
 @command(help={})
@@ -51,7 +58,7 @@ def pass_through(session: Session) -> Answer:
 
 def call(*words: str) -> int:
     """Calls the tasks above with `words` as Invoke's program does; gives the exit status."""
-    namespace = Collection(greet, refuse, defect, stopped, pass_through)
+    namespace = Collection(greet, say, refuse, defect, stopped, pass_through)
     namespace.configure({"ohforge": defaults()})
     try:
         Program(namespace=namespace, version="0").run(["invoke", *words])
@@ -71,6 +78,23 @@ def test_a_positional_argument_or_the_flag_instead(capsys: pytest.CaptureFixture
     assert call("greet", "you") == 0
     assert call("greet", "--other", "them") == 0
     assert capsys.readouterr().out == "hello you\nhello them\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a b", "--json"], ["a b"]),
+        (["--json"], [""]),
+        (["--json", "--", "say", "x"], ["", "say", "x"]),
+        (["a", "--json", "--", "b"], ["a", "b"]),
+    ],
+)
+def test_a_word_that_may_be_left_away_is_not_looked_for_behind_two_dashes(
+    words: list[str], said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["invoke", "say", *words])
+    assert call("say", *words) == 0
+    assert json.loads(capsys.readouterr().out)["said"] == said
 
 
 def test_neither_is_an_error_that_names_the_argument(capsys: pytest.CaptureFixture[str]) -> None:

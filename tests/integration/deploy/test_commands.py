@@ -26,6 +26,7 @@ from deploy.emulator.manage import write_stand_in
 from deploy.inspect import survey_board
 from deploy.launch import LaunchRequest, run_program, run_shell
 from tests.support.board_runs import SERIAL, TMP, read_record, running, soon
+from tests.support.command_line import invoke
 from tests.support.tiny_elf import write_arm64
 
 # commands ------------------------------------------------------------------------------------------
@@ -35,6 +36,20 @@ def test_a_command_says_its_status_and_output(session: Session, board: Board, co
     result = run_shell(session, board, 'echo "it\'s $((6*7))"; exit 3')
     assert (result.exit_code, result.output) == (3, b"it's 42\n")
     assert len(commands) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["echo one two; exit 3", "--board", SERIAL],
+        ["--board", SERIAL, "--", "echo one two; exit 3"],
+        ["echo", "--board", SERIAL, "--", "one", "two;", "exit 3"],
+    ],
+    ids=["quoted", "after dashes", "both"],
+)
+def test_a_command_line_is_one_word_or_what_follows_two_dashes(words: list[str]) -> None:
+    said = invoke("board.shell", *words)
+    assert (said.status, said.answer["output"], said.answer["exit_code"]) == (3, "one two\n", 3)
 
 
 @pytest.mark.parametrize(("command", "status"), [("kill -SEGV $$", 139), ("no-such-program", 127), ("exit 255", 255)])

@@ -9,7 +9,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,7 @@ class _Task(Task[Any]):
             for argument in arguments:
                 argument.positional = False
             return arguments
-        if not self.optional_positional or (not self.unless and not _word_follows(self.name)):
+        if not self.optional_positional or (not self.unless and not _word_follows(self.name, arguments)):
             return arguments
         instead = next((argument for argument in arguments if argument.name == self.unless), None)
         return [
@@ -117,17 +117,30 @@ class _Task(Task[Any]):
         ]
 
 
-def _word_follows(task: str) -> bool:
-    """Whether the command line has a word right after the task's name. Invoke's parser cannot be asked to look ahead."""
-    pairs = itertools.pairwise(itertools.takewhile(lambda word: word != "--", sys.argv))
-    return any(name.rpartition(".")[2] == task and not word.startswith("-") for name, word in pairs)
+def _word_follows(task: str, arguments: Sequence[Argument]) -> bool:
+    """Whether the command line has a word after the task's name that is neither a flag nor the value of one.
+
+    Invoke's parser cannot be asked to look ahead.
+    """
+    words = itertools.takewhile(lambda word: word != "--", sys.argv)
+    rest = itertools.dropwhile(lambda word: word.rpartition(".")[2] != task, words)
+    next(rest, None)
+    takes_value = {f"--{name}" for argument in arguments if argument.takes_value for name in argument.names}
+    for word in rest:
+        if not word.startswith("-"):
+            return True
+        if word in takes_value:
+            next(rest, None)
+    return False
 
 
 class _OptionalPositional(Argument):
     """Counts as missing, so that the parser fills it, until it or the flag that replaces it is given."""
 
     def __init__(self, like: Argument, instead: Argument | None) -> None:
-        super().__init__(names=like.names, kind=str, default=None, help=like.help, positional=True)
+        super().__init__(
+            names=like.names, kind=str, default=None, help=like.help, positional=True, attr_name=like.attr_name
+        )
         self._instead = instead
 
     @property

@@ -24,10 +24,10 @@ def greet(session: Session, name: str = "", other: str = "") -> Answer:
     return Answer({"name": name, "other": other, "board": session.settings.board})
 
 
-@command(help={"line": "What."}, optional_positional="line")
-def say(session: Session, line: str = "") -> Answer:
+@command(help={"a_line": "What.", "to": "Whom.", "loudly": "How."}, optional_positional="a_line")
+def say(session: Session, a_line: str = "", to: str = "", loudly: bool = False) -> Answer:
     """Says a word, and what follows two dashes."""
-    return Answer({"said": [line, *remainder_words()]})
+    return Answer({"said": [a_line, *remainder_words()], "to": to})
 
 
 @command(help={})
@@ -87,14 +87,20 @@ def test_a_positional_argument_or_the_flag_instead(capsys: pytest.CaptureFixture
         (["--json"], [""]),
         (["--json", "--", "say", "x"], ["", "say", "x"]),
         (["a", "--json", "--", "b"], ["a", "b"]),
+        (["--json", "a"], ["a"]),
+        (["--to", "you", "--json", "a"], ["a"]),
+        (["--to=you", "--loudly", "a", "--json"], ["a"]),
+        (["--to", "you", "--json"], [""]),
+        (["--to", "you", "--json", "--", "a"], ["", "a"]),
     ],
 )
-def test_a_word_that_may_be_left_away_is_not_looked_for_behind_two_dashes(
+def test_a_word_that_may_be_left_away_is_found_anywhere_but_behind_two_dashes(
     words: list[str], said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["invoke", "say", *words])
     assert call("say", *words) == 0
-    assert json.loads(capsys.readouterr().out)["said"] == said
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["said"], answer["to"]) == (said, "you" if any("you" in word for word in words) else "")
 
 
 def test_neither_is_an_error_that_names_the_argument(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,10 +42,11 @@ def test_a_command_says_its_status_and_output(session: Session, board: Board, co
     "words",
     [
         ["echo one two; exit 3", "--board", SERIAL],
+        ["--board", SERIAL, "echo one two; exit 3"],
         ["--board", SERIAL, "--", "echo one two; exit 3"],
         ["echo", "--board", SERIAL, "--", "one", "two;", "exit 3"],
     ],
-    ids=["quoted", "after dashes", "both"],
+    ids=["quoted", "after a flag", "after dashes", "both"],
 )
 def test_a_command_line_is_one_word_or_what_follows_two_dashes(words: list[str]) -> None:
     said = invoke("board.shell", *words)

@@ -139,7 +139,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="How often each push is timed; medians are compared.")
     parser.add_argument("--commands", type=int, default=20, help="How many commands are timed.")
     parser.add_argument(
-        "--links", type=float, nargs="*", default=[35.0], help="Push over links of so many MB/s as well."
+        "--links", type=float, nargs="*", default=[USB_RATE / 1e6], help="Push over links of so many MB/s as well."
     )
     parser.add_argument("--by", nargs="*", choices=HASHERS, default=list(HASHERS), help="Who hashes on the board.")
     parser.add_argument("--folder", help="Where the work is done; needs about four times the file's size.")

@@ -185,7 +185,7 @@ def shell(
 
     words = [*filter(None, [line]), *remainder_words()]
     if not words:
-        raise UsageError("There is no command.", remedy="Write it after two dashes: invoke board.shell -- uname -a")
+        raise UsageError("There is no command.", remedy='Write it in quotes: invoke board.shell "uname -a".')
     with _held_board(session, board, f"shell {words[0]}", wait) as chosen:
         result = run_shell(
             session,

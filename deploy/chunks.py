@@ -166,6 +166,10 @@ class _Push:
             with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
                 self._begin()
             raise
+        except TransferError:
+            # What was sent is of no use: the file here is no longer what it was.
+            self._throw_away()
+            raise
         if streamed is None:
             return False
         if streamed.whole and not streamed.differs:

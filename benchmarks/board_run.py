@@ -13,11 +13,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from core.console import Console, Verbosity  # noqa: E402
-from core.session import Session  # noqa: E402
-from core.testing import RecordingRunner  # noqa: E402
-from deploy.launch import LaunchRequest, run_model  # noqa: E402
-from tests.support.tiny_gguf import write_tiny_gguf  # noqa: E402
+from core.console import Console, Verbosity
+from core.session import Session
+from core.testing import RecordingRunner
+from deploy.launch.launch import run_model
+from deploy.launch.request import LaunchRequest
+from tests.support.tiny_gguf import write_tiny_gguf
 
 
 def main() -> None:

@@ -23,16 +23,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from core.console import Console, Verbosity  # noqa: E402
-from core.session import Session  # noqa: E402
-from core.settings import Settings  # noqa: E402
-from native.build import BuildRequest, ensure_built  # noqa: E402
-from native.cmake import CMake  # noqa: E402
-from native.plan import make_plan  # noqa: E402
-from native.recipe import load_recipe  # noqa: E402
-from native.source import fetch_source  # noqa: E402
-from toolchains.arch import find_arch  # noqa: E402
-from toolchains.toolchain import HostToolchain, check_compiler, choose_toolchain  # noqa: E402
+from core.console import Console, Verbosity
+from core.session import Session
+from core.settings import Settings
+from native.build.cmake import CMake
+from native.build.ensure import BuildRequest, ensure_built
+from native.build.plan import make_plan
+from native.recipe.recipe import load_recipe
+from native.source.fetch import fetch_source
+from toolchains.arch import find_arch
+from toolchains.host_toolchain import HostToolchain
+from toolchains.toolchain import check_compiler, choose_toolchain
 
 QUIET = Console(verbosity=Verbosity.QUIET)
 
@@ -114,7 +115,7 @@ def build_by_command(builds: Path, asked: argparse.Namespace) -> float:
     """A fresh Python that does the same again; seconds from start to end of the process."""
     program = (
         "import sys; from core.session import Session; from core.settings import Settings\n"
-        "from native.build import BuildRequest, ensure_built\n"
+        "from native.build.ensure import BuildRequest, ensure_built\n"
         "asked = BuildRequest(target=sys.argv[2], arch=sys.argv[3], products=(sys.argv[4],))\n"
         "sys.exit(ensure_built(Session(settings=Settings(build_dir=sys.argv[1])), asked).rebuilt)"
     )

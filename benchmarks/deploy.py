@@ -34,22 +34,22 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from core.console import Console, Verbosity  # noqa: E402
-from core.deadline import Deadline  # noqa: E402
-from core.session import Session  # noqa: E402
-from core.settings import Settings  # noqa: E402
-from core.testing import RecordingRunner  # noqa: E402
-from deploy import chunks  # noqa: E402
-from deploy.agent import agent_path, agents_to_ask_for, build_agent, find_agent  # noqa: E402
-from deploy.choose import stand_in  # noqa: E402
-from deploy.emulator.disk import create_board, start_board, stop_board  # noqa: E402
-from deploy.emulator.faults import FaultFile  # noqa: E402
-from deploy.emulator.tools import MARK, MARK_AT  # noqa: E402
-from deploy.hdc import HdcBoard  # noqa: E402
-from deploy.inspect import Question, survey_board  # noqa: E402
-from deploy.launch import run_shell  # noqa: E402
-from deploy.profiles import load_profile  # noqa: E402
-from deploy.transfer import TransferSummary, push_files  # noqa: E402
+from core.console import Console, Verbosity
+from core.deadline import Deadline
+from core.session import Session
+from core.settings import Settings
+from core.testing import RecordingRunner
+from deploy.agent.agent import agent_path, agents_to_ask_for, build_agent, find_agent
+from deploy.board.profiles import load_profile
+from deploy.board.survey import Question, survey_board
+from deploy.emulator.disk import create_board, start_board, stop_board
+from deploy.emulator.faults import FaultFile
+from deploy.emulator.tools import MARK, MARK_AT
+from deploy.hdc.board import HdcBoard
+from deploy.hdc.choose import stand_in
+from deploy.launch.launch import run_shell
+from deploy.transfer import chunks
+from deploy.transfer.push import TransferSummary, place_program, push_files
 
 SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"
@@ -86,7 +86,7 @@ class Setup:
         self.bare("shell", f"rm -rf {TMP}/ohforge/agent ")
         if hasher == "agent":
             question = Question(agents=agents_to_ask_for(self.session, self.board))
-            find_agent(self.session, self.board, survey_board(self.session, self.board, question))
+            find_agent(self.session, self.board, survey_board(self.session, self.board, question), place=place_program)
         elif hasher == "native":
             program, sha256 = build_agent(self.session, HASHERS[hasher])
             content = bytearray(program.read_bytes())

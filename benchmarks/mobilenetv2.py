@@ -26,14 +26,14 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from core.console import Console, Verbosity  # noqa: E402
-from core.session import Session  # noqa: E402
-from core.settings import Settings  # noqa: E402
-from native.build import BuildRequest, ensure_built  # noqa: E402
-from tests.support.ms_models import mobilenet_v2, seeded_image  # noqa: E402
-from tests.support.real_engine import VARIABLE, RealEngine, arm64_engine, native_engine  # noqa: E402
-from tests.support.reference_runtime import ReferenceModel, load_library  # noqa: E402
-from toolchains.arch import find_arch  # noqa: E402
+from core.console import Console, Verbosity
+from core.session import Session
+from core.settings import Settings
+from native.build.ensure import BuildRequest, ensure_built
+from tests.support.ms_models import mobilenet_v2, seeded_image
+from tests.support.real_engine import VARIABLE, RealEngine, arm64_engine, native_engine
+from tests.support.reference_runtime import ReferenceModel, load_library
+from toolchains.arch import find_arch
 
 MEDIAN = re.compile(r"^predict: .* median ([\d.]+) ms", re.MULTILINE)
 

@@ -21,15 +21,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from core.console import Console, Verbosity  # noqa: E402
-from core.deadline import Deadline  # noqa: E402
-from core.process import RealRunner  # noqa: E402
-from core.session import Session  # noqa: E402
-from core.settings import Settings  # noqa: E402
-from deploy.launch import LaunchRequest, run_model, run_program  # noqa: E402
-from toolchains.arch import ARM32  # noqa: E402
-from toolchains.sdk import find_sdk  # noqa: E402
-from toolchains.toolchain import choose_toolchain  # noqa: E402
+from core.console import Console, Verbosity
+from core.deadline import Deadline
+from core.process import RealRunner
+from core.session import Session
+from core.settings import Settings
+from deploy.launch.launch import run_model, run_program
+from deploy.launch.request import LaunchRequest
+from toolchains.arch import ARM32
+from toolchains.sdk import find_sdk
+from toolchains.toolchain import choose_toolchain
 
 BASELINE, OURS = "soft-float", "generic"
 BOARD = "dayu200"

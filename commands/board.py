@@ -11,7 +11,7 @@ from commands.command import TOOLCHAIN_HELP, Answer, command, remainder_words
 
 if TYPE_CHECKING:
     from core.session import Session
-    from deploy.board import Board
+    from deploy.board.protocol import Board
 
 BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `invoke board.list` shows them."
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
@@ -23,7 +23,7 @@ OWN_WAIT = -1.0
 def list_(session: Session) -> Answer:
     """List the boards: connected ones and emulated ones."""
     from commands.show import show_boards
-    from deploy.board_list import list_boards
+    from deploy.hdc.listed import list_boards
 
     boards = list_boards(session)
     show_boards(session.console, boards)
@@ -34,8 +34,8 @@ def list_(session: Session) -> Answer:
 def info(session: Session, board: str = "") -> Answer:
     """Ask a board what it is: arches, memory, kernel, loaders, free space."""
     from commands.show import show_board
-    from deploy.choose import choose_board
-    from deploy.fit import describe_board
+    from deploy.hdc.choose import choose_board
+    from deploy.hdc.fit import describe_board
 
     facts = describe_board(session, choose_board(session, board))
     show_board(session.console, facts)
@@ -121,9 +121,10 @@ def run(
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
     from commands.show import read_environment, read_parameters, show_outcome
-    from deploy.conditions import read_conditions
-    from deploy.hilog import read_filter
-    from deploy.launch import LaunchRequest, run_model, run_program
+    from deploy.launch.launch import run_model, run_program
+    from deploy.launch.request import LaunchRequest
+    from deploy.run.conditions import read_conditions
+    from deploy.run.hilog import read_filter
 
     flags: dict[str, str | int] = {"loops": loops, "warmup": warmup, "affinity": affinity, "device": device, "top": top}
     flags["half"] = "on" if fp16 else ""
@@ -181,7 +182,7 @@ def shell(
 ) -> Answer:
     """Run a command line on a board: `invoke board.shell "ls /data"`, or after `--`; its exit status is handed on."""
     from core.errors import UsageError
-    from deploy.launch import run_shell
+    from deploy.launch.launch import run_shell
 
     words = [*filter(None, [line]), *remainder_words()]
     if not words:
@@ -213,7 +214,7 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
     from dataclasses import asdict
 
     from core.files import human_bytes
-    from deploy.transfer import push_files
+    from deploy.transfer.push import push_files
 
     with _held_board(session, board, f"push {source}", wait) as chosen:
         summary = push_files(session, chosen, [Path(source).expanduser()], target)
@@ -234,7 +235,7 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
 def pull(session: Session, source: str, target: str, board: str = "", wait: float = OWN_WAIT) -> Answer:
     """Copy a file or folder from a board; every hash is checked."""
     from core.files import human_bytes
-    from deploy.pull import pull_files
+    from deploy.transfer.pull import pull_files
 
     with _held_board(session, board, f"pull {source}", wait) as chosen:
         pulled = pull_files(session, chosen, [source], Path(target).expanduser())
@@ -260,7 +261,7 @@ def clean(
 
     from commands.show import read_size
     from core.files import human_bytes
-    from deploy.clean import clean_board
+    from deploy.transfer.clean import clean_board
 
     smallest = read_size("--larger-than", larger_than) if larger_than else 0
     with _held_board(session, board, "clean", wait) as chosen:
@@ -283,8 +284,8 @@ def lock(
 ) -> Answer:
     """Keep a board for yourself after this command; your own runs go through, those of other users wait."""
     from commands.show import read_duration
-    from deploy.choose import locate_board
-    from deploy.lease import lock_board
+    from deploy.hdc.choose import locate_board
+    from deploy.lease.lease import lock_board
 
     place = locate_board(session, board)
     lease = lock_board(_waiting(session, wait), place, seconds=read_duration("--for", for_), purpose=purpose)
@@ -295,8 +296,8 @@ def lock(
 @command(help={"board": BOARD_HELP, "force": "Take it away from whoever holds it, a run included."})
 def unlock(session: Session, board: str = "", force: bool = False) -> Answer:
     """Give back a board that `board.lock` has taken."""
-    from deploy.choose import locate_board
-    from deploy.lease import unlock_board
+    from deploy.hdc.choose import locate_board
+    from deploy.lease.lease import unlock_board
 
     place = locate_board(session, board)
     removed = unlock_board(place, force=force)
@@ -310,8 +311,8 @@ def unlock(session: Session, board: str = "", force: bool = False) -> Answer:
 @contextlib.contextmanager
 def _held_board(session: Session, name: str, purpose: str, wait: float) -> Iterator[Board]:
     """The board of that name, which nobody else uses while the block runs."""
-    from deploy.choose import choose_board
-    from deploy.lease import hold_board
+    from deploy.hdc.choose import choose_board
+    from deploy.lease.lease import hold_board
 
     chosen = choose_board(session, name)
     with hold_board(_waiting(session, wait), chosen, purpose):
@@ -352,8 +353,8 @@ def logs(
 ) -> Answer:
     """Show a board's log (hilog): what is in its buffers, or with --follow what comes as well."""
     from commands.show import LogPrinter
-    from deploy.choose import choose_board
-    from deploy.hilog import last_run, read_filter, show_log
+    from deploy.hdc.choose import choose_board
+    from deploy.run.hilog import last_run, read_filter, show_log
 
     chosen, printer = read_filter(level, tag or ()), LogPrinter(session.console)
     where = choose_board(session, board)

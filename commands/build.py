@@ -42,8 +42,8 @@ def build(
 ) -> Answer:
     """Cross-compile a program; a second call with nothing changed does nothing."""
     from commands.show import show_built
-    from native.build import BuildRequest, ensure_built
-    from native.project import read_options
+    from native.build.ensure import BuildRequest, ensure_built
+    from native.recipe.project import read_options
 
     request = BuildRequest(
         target=target if target or source else "llama",
@@ -68,8 +68,8 @@ def build(
 def list_(session: Session) -> Answer:
     """List what can be built, and what is built."""
     from commands.show import show_builds
-    from native.artifact import list_artifacts
-    from native.recipe import list_recipes, load_recipe
+    from native.artifact.artifact import list_artifacts
+    from native.recipe.recipe import list_recipes, load_recipe
 
     recipes = [load_recipe(name) for name in list_recipes()]
     artifacts = list_artifacts(session.settings.builds)
@@ -99,7 +99,7 @@ def list_(session: Session) -> Answer:
 def clean(session: Session, target: str = "", arch: str = "", keep_newest: bool = False, trees: bool = False) -> Answer:
     """Remove builds; sources, downloads and the compiler cache stay."""
     from core.files import human_bytes
-    from native.clean import remove_builds
+    from native.build.clean import remove_builds
 
     removed = remove_builds(session, program=target, arch=arch, keep_newest=keep_newest, trees_only=trees)
     session.console.info(f"{len(removed.folders)} folders removed, {human_bytes(removed.size)} are free again")

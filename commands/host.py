@@ -19,7 +19,8 @@ DEMO_PROMPT = "The three primary colours are"
 def demo(session: Session, board: str = "dayu200", prompt: str = DEMO_PROMPT) -> Answer:
     """The main job: build llama.cpp for ARM, run a small language model on the emulated board, keep the record."""
     from commands.show import show_outcome
-    from deploy.launch import LaunchRequest, run_model
+    from deploy.launch.launch import run_model
+    from deploy.launch.request import LaunchRequest
 
     outcome = run_model(session, LaunchRequest(model=DEMO_MODEL, board=board, prompt=prompt))
     session.console.stage("Done")

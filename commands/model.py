@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def list_(session: Session) -> Answer:
     """List the models that can be had by name."""
     from core.files import human_bytes
-    from native.models import list_models
+    from native.models.models import list_models
 
     models = list_models(session)
     rows = [
@@ -35,7 +35,7 @@ def list_(session: Session) -> Answer:
 @command(positional=("name",), help={"name": "A name that `invoke model.list` shows."})
 def fetch(session: Session, name: str) -> Answer:
     """Fetch a model by name; its hash is checked."""
-    from native.models import fetch_model
+    from native.models.models import fetch_model
 
     model = fetch_model(session, name)
     session.console.info(f"{model.path}  sha256 {model.sha256}, licence {model.licence}")
@@ -45,7 +45,7 @@ def fetch(session: Session, name: str) -> Answer:
 @command(positional=("file",), help={"file": "A .gguf or .ms file."})
 def inspect(session: Session, file: str) -> Answer:
     """Say what is in a model file; only its header is read."""
-    from native.inspect import describe_lines, inspect_model
+    from native.models.inspect import describe_lines, inspect_model
 
     description = inspect_model(Path(file).expanduser())
     for line in describe_lines(description):

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from core.check import Check
     from core.console import Console
     from core.session import Session
-    from deploy.run import RunOutcome
-    from native.artifact import Artifact
-    from native.build import BuildOutcome
+    from deploy.run.result import RunOutcome
+    from native.artifact.artifact import Artifact
+    from native.build.ensure import BuildOutcome
     from native.openharmony.build import SourceBuildOutcome
     from native.openharmony.tree import SourceTree, TreeProduct
-    from native.recipe import Recipe
+    from native.recipe.recipe import Recipe
     from toolchains.install import FetchedSdk
 
 
@@ -86,7 +86,7 @@ class LogPrinter:
         if not self._console.json_mode:
             self._console.passthrough(line.encode() + b"\n")
             return
-        from deploy.hilog import parse_line
+        from deploy.run.hilog import parse_line
 
         entry = parse_line(line)
         if entry is not None:
@@ -150,7 +150,7 @@ def read_size(flag: str, text: str) -> int:
 
 def _shape_of(path: Path) -> str:
     """Type and shape of a ``.npy`` file; empty for any other."""
-    from native.inputs import describe_npy
+    from native.models.inputs import describe_npy
 
     text = describe_npy(path) if path.suffix == ".npy" else ""
     return f"  {text}" if text else ""
@@ -213,7 +213,7 @@ def print_text(console: Console, text: str) -> None:
 
 def show_built(console: Console, outcome: BuildOutcome, asked: Collection[str] = ()) -> dict[str, Any]:
     """What a build has left, and the command that runs it (what was `asked` for first); returns the same for ``--json``."""
-    from native.artifact import MANIFEST
+    from native.artifact.artifact import MANIFEST
 
     artifact = outcome.artifact
     path = artifact.folder / MANIFEST
@@ -271,8 +271,8 @@ def push_libraries(session: Session, folder: Path, target: str, board: str) -> d
     """Pushes what a build in a source tree left; every hash is checked on the board."""
     from dataclasses import asdict
 
-    from deploy.choose import choose_board
-    from deploy.transfer import push_files
+    from deploy.hdc.choose import choose_board
+    from deploy.transfer.push import push_files
 
     summary = push_files(session, choose_board(session, board), [folder], target)
     session.console.info(f"pushed to {target}: {human_bytes(summary.bytes_sent)} sent")

@@ -19,7 +19,7 @@ from typing import Any
 
 from core.errors import ConfigurationError, nearest
 
-PROFILES = Path(__file__).resolve().parent.parent / "deploy" / "profiles"
+PROFILES = Path(__file__).resolve().parent.parent / "deploy" / "board" / "profiles"
 
 
 def _setting(default: Any, help: str) -> Any:
@@ -35,7 +35,7 @@ class BoardEntry:
         "",
         "Connect key as `hdc list targets` shows it: a USB serial number or `IP:PORT`; without it: an emulated board.",
     )
-    profile: str = _setting("", "Kind of board: the name of a file in `deploy/profiles/`.")
+    profile: str = _setting("", "Kind of board: the name of a file in `deploy/board/profiles/`.")
     hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
 
 

@@ -15,10 +15,10 @@ from core.deadline import Deadline
 from core.errors import OhforgeError
 from core.files import human_bytes
 from core.session import Session
-from deploy.choose import DEFAULT_PROFILE, EMULATED, UNKNOWN_BOARD, Target, find_hdc, list_targets, stand_in
-from deploy.hdc import Hdc, HdcBoard
-from deploy.link import read_version
-from deploy.profiles import load_profile
+from deploy.board.profiles import load_profile
+from deploy.hdc.board import Hdc, HdcBoard
+from deploy.hdc.choose import DEFAULT_PROFILE, EMULATED, UNKNOWN_BOARD, Target, find_hdc, list_targets, stand_in
+from deploy.hdc.version import read_version
 from toolchains.catalogue import read_catalogue
 
 SDK_BYTES = 8_000_000_000

@@ -48,7 +48,7 @@ def main() -> None:
         make_python(folder, asked.python37, wheels["x86_64"])
     else:
         print("no Python 3.7: without the converter")
-    print(f"\nOHFORGE_MINDSPORE_LITE={folder} pytest tests/integration/test_real_engine.py")
+    print(f"\nOHFORGE_MINDSPORE_LITE={folder} pytest tests/integration/native/programs/test_real_engine.py")
 
 
 def fetch_wheel(folder: Path, arch: str) -> Path:

@@ -16,10 +16,10 @@ sys.path.insert(0, str(ROOT))
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
 from deploy.emulator.faults import FAULTS  # noqa: E402
-from deploy.hdc import RETRY_PAUSES  # noqa: E402
-from deploy.hdc_errors import OPERATIONS, Fault, read_faults  # noqa: E402
-from native.exit_status import StatusTable, load_statuses  # noqa: E402
+from deploy.hdc.board import RETRY_PAUSES  # noqa: E402
+from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
+from native.recipe.exit_status import StatusTable, load_statuses  # noqa: E402
 
 
 def errors_page() -> str:
@@ -90,7 +90,7 @@ def statuses_page() -> str:
     lines = [
         "# How programs on a board end",
         "",
-        "Made from `native/mslite/status.yaml`, `native/nnrt/status.yaml` and `native/exit_status.yaml` by",
+        "Made from `native/programs/mslite/status.yaml`, `native/programs/nnrt/status.yaml` and `native/recipe/exit_status.yaml` by",
         "`scripts/generate_docs.py`. What a program printed counts more than the number: 255 alone can mean two things.",
         "",
     ]
@@ -132,7 +132,7 @@ def faults_page() -> str:
         "# Faults",
         "",
         "Made from `tests/data/fault_matrix.yaml` by `scripts/generate_docs.py`.",
-        "`tests/integration/test_fault_matrix.py` switches each fault of the [emulated board](emulated-board.md#faults) on,",
+        "`tests/integration/deploy/hdc/test_fault_matrix.py` switches each fault of the [emulated board](emulated-board.md#faults) on,",
         "for as long as the operation lasts, and measures every cell: how the operation ends (`ok`, or the",
         "[error](errors.md) with its exit status), and what is left of it. An operation that says `ok` has been looked after: the",
         "output and status are right, the files are whole. None outlasts its deadline.",
@@ -159,7 +159,7 @@ def hdc_messages_page() -> str:
     lines = [
         "# What hdc says",
         "",
-        "Made from `deploy/hdc_errors.yaml` by `scripts/generate_docs.py`.",
+        "Made from `deploy/hdc/errors.yaml` by `scripts/generate_docs.py`.",
         "",
         "hdc's exit status is always 0; what went wrong stands in its output. The first row that fits counts. Releases are",
         "those of OpenHarmony whose hdc says it, where that is known. *Tried again* means: the same command, up to",

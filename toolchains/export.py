@@ -14,8 +14,8 @@ from typing import Any
 
 from core.errors import InvalidData, unknown_name
 from core.files import write_atomic
+from toolchains.host_toolchain import HostToolchain
 from toolchains.render import pkg_config_folders, render
-from toolchains.toolchain import HostToolchain
 
 SHELLS = ("sh", "fish", "powershell", "json")
 RUST_TARGETS: Mapping[tuple[str, str], str] = {

@@ -9,9 +9,9 @@ from core.errors import SdkIncomplete, ToolchainError, UsageError, unknown_name
 from core.files import sha256_json
 from core.session import Session
 from toolchains.arch import ARM32
+from toolchains.host_toolchain import HostToolchain, ToolchainRequest
 from toolchains.render import TEMPLATES, pkg_config_folders, place_rendered, render
 from toolchains.sdk import TOOLCHAIN_FILE, Sdk, this_host
-from toolchains.toolchain import HostToolchain, ToolchainRequest
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
 STLS = ("c++_static", "c++_shared", "none")

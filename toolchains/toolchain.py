@@ -1,9 +1,8 @@
-"""The host toolchain: what compiles, and which one is meant."""
+"""Which host toolchain is meant, and whether it works."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,72 +10,12 @@ from core.deadline import Deadline
 from core.errors import ToolchainError, UsageError, unknown_name
 from core.session import Session
 from toolchains.arch import Arch
+from toolchains.host_toolchain import HOST_TOOLCHAINS, HostToolchain, ToolchainRequest
+from toolchains.ohos import prepare_ohos
+from toolchains.zig import prepare_zig
 
 if TYPE_CHECKING:
     from toolchains.sdk import Sdk
-
-HOST_TOOLCHAINS = ("ohos", "zig")
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostToolchain:
-    """A compiler that is ready to be used, for one arch and one CPU tuning."""
-
-    name: str
-    """``zig`` or ``ohos``."""
-    arch: Arch
-    cpu: str
-    """Name of the CPU tuning; ``generic`` when none was asked for."""
-    static: bool
-    """Whether programs are linked statically, C library included."""
-    file: Path
-    """The rendered CMake toolchain file."""
-    id: str
-    """SHA-256 of everything that a build's result depends on; the same wherever the toolchain lies on the disk."""
-    title: str
-    """For people: ``ziglang 0.17.1 (clang 22.1.8), static musl, hard float``."""
-    bin: Path
-    """Folder of the programs below, each of which needs no further flags."""
-    cc: Path
-    cxx: Path
-    ar: Path
-    ranlib: Path
-    strip: tuple[str, ...]
-    """Words before the file's name in a call that strips it in place; empty when linking has done so already."""
-    environment: Mapping[str, str]
-    """Variables that the compiler, and ccache in front of it, should see."""
-    sdk: Sdk | None
-    stl: str
-    """C++ library: ``c++_static``, ``c++_shared`` or ``none``."""
-    link_flags: tuple[str, ...] = ()
-    """What a build without CMake should add to its links; CMake gets it from `file`."""
-    runtime_libraries: tuple[Path, ...] = ()
-    """Shared libraries that must travel with the programs."""
-    prefixes: tuple[Path, ...] = ()
-    """Folders with libraries for the board, in which packages are looked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolchainRequest:
-    """What was asked for; empty text and None mean "the toolchain's own default"."""
-
-    arch: Arch
-    cpu: str = ""
-    static: bool | None = None
-    stl: str = ""
-    prefixes: tuple[Path, ...] = ()
-    versioned_sonames: bool = True
-    """False: shared libraries are called ``libx.so`` only, as app packages need it (ohos)."""
-    allow_undefined: bool = False
-    """True: shared libraries may have symbols that nothing defines (ohos)."""
-    fatal_link_warnings: bool = True
-    """False: a warning of the linker does not end the build (ohos)."""
-    find_on_host: bool = False
-    """True: packages, headers and libraries outside the prefixes and the SDK are found as well (ohos)."""
-    compatible_sdk_version: str = ""
-    """Lowest API version of the boards, such as ``20`` (ohos, SDK 6.1 and later)."""
-    sanitizers: tuple[str, ...] = field(default=())
-    """``address``, ``hwaddress``, ``thread``, ``undefined`` (ohos)."""
 
 
 def choose_toolchain(
@@ -105,11 +44,8 @@ def prepare_toolchain(session: Session, request: ToolchainRequest, *, name: str 
     """As `choose_toolchain`, with all that a request can say."""
     chosen, why, found = _choose_name(session, name, sdk)
     if chosen == "zig":
-        from toolchains.zig import prepare_zig
-
         toolchain = prepare_zig(session, request)
     else:
-        from toolchains.ohos import prepare_ohos
         from toolchains.sdk import require_sdk
 
         toolchain = prepare_ohos(session, request, found or require_sdk(session, sdk))

@@ -12,8 +12,8 @@ from core.errors import HostToolMissing, TuningNotForArch, UsageError
 from core.files import sha256_json
 from core.session import Session
 from toolchains.arch import ARM32
+from toolchains.host_toolchain import HostToolchain, ToolchainRequest
 from toolchains.render import pkg_config_folders, place_rendered, render
-from toolchains.toolchain import HostToolchain, ToolchainRequest
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
 PROGRAMS: Mapping[str, tuple[str, str]] = {

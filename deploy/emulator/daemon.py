@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deploy.board.profiles import Emulation
 from deploy.emulator.disk import EmulatedBoard
 from deploy.emulator.faults import PROGRAM_FAULTS, FaultFile
 from deploy.emulator.greeting import greet
@@ -26,7 +27,6 @@ from deploy.emulator.rootfs import BOARD_LOG, PROGRAM_FAULTS_FILE
 from deploy.emulator.tasks import FileReceiveTask, FileSendTask, ForwardTask, ShellTask, Task, TerminalTask
 from deploy.emulator.versions import Words, words_of
 from deploy.emulator.wire import Command, Level, LinkEnded, frame_start, pack, read_frame
-from deploy.profiles import Emulation
 
 if TYPE_CHECKING:
     from deploy.emulator.views import Started, View

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import OhforgeError
+from deploy.board.profiles import load_emulation
 from deploy.emulator import sandbox, syscalls
 from deploy.emulator.binfmt import read_registered
 from deploy.emulator.daemon import IDLE_EXIT, REBOOT_EXIT, Daemon
@@ -27,7 +28,6 @@ from deploy.emulator.proot import build_root, end_descendants
 from deploy.emulator.rootfs import describe_root
 from deploy.emulator.tools import find_tools
 from deploy.emulator.views import NamespaceView
-from deploy.profiles import load_emulation
 
 
 def main(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ import click
 
 from core.errors import OhforgeError, UnknownName, UsageError
 from core.files import write_atomic
+from deploy.board.profiles import list_profiles, load_profile
 from deploy.emulator.disk import (
     DEFAULT,
     HOME,
@@ -26,7 +27,6 @@ from deploy.emulator.disk import (
 )
 from deploy.emulator.faults import COUNT, FAULTS, FaultFile
 from deploy.emulator.versions import words_of
-from deploy.profiles import list_profiles, load_profile
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,9 +6,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.board import Profile
+from deploy.board.profiles import Emulation
+from deploy.board.protocol import Profile
 from deploy.emulator.tools import EXTRA_APPLETS, Tools, copy_marked
-from deploy.profiles import Emulation
 from toolchains.arch import ARCHES, Arch
 
 FOLDERS = (

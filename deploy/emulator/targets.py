@@ -120,7 +120,7 @@ class Targets:
     def _make_default(self, key: str) -> None:
         """The boards of our own profiles exist as soon as they are named."""
         if not (boards_home() / key / "board.json").exists():
-            from deploy.profiles import list_profiles
+            from deploy.board.profiles import list_profiles
 
             if key.removeprefix(PREFIX) in list_profiles():
                 create_board(key)

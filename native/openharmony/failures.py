@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from core.errors import InvalidData, UsageError
-from native.job import first_errors
+from native.build.job import first_errors
 
 FILE = Path(__file__).resolve().parent / "failures.yaml"
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

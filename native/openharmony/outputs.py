@@ -11,7 +11,7 @@ from typing import Any
 
 from core.errors import ProductMissing, UnfitProduct
 from core.files import sha256_file
-from native.elf import ElfInfo, inspect_elf
+from native.artifact.elf import ElfInfo, inspect_elf
 from native.openharmony.tree import Component, SourceTree, TreeProduct
 from toolchains.arch import Arch
 

@@ -10,9 +10,9 @@ import pytest
 
 from core.process import RealRunner
 from core.session import Session
-from deploy.board import Board
-from deploy.choose import choose_board
+from deploy.board.protocol import Board
 from deploy.emulator.disk import list_emulated, stop_board
+from deploy.hdc.choose import choose_board
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from core.deadline import Deadline
 from core.process import OnOutput
 from core.session import Session
 from core.settings import Settings
-from deploy.agent import AgentHandle, AgentRun, run_options
-from deploy.agent_frames import AgentReport, FrameDecoder, Sample
-from deploy.board import Board
-from deploy.script import quote
-from native.artifact import Product
-from native.build import BuildRequest, ensure_built
+from deploy.agent.agent import AgentHandle, AgentRun, run_options
+from deploy.agent.frames import AgentReport, FrameDecoder, Sample
+from deploy.board.protocol import Board
+from deploy.board.script import quote
+from native.artifact.artifact import Product
+from native.build.ensure import BuildRequest, ensure_built
 from toolchains.arch import find_arch
 
 LIMIT_SECONDS = 120.0

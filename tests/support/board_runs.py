@@ -10,11 +10,12 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import OhforgeError
-from deploy import choose, hdc
-from deploy.board import Board
+from deploy.board.protocol import Board
 from deploy.emulator.manage import write_stand_in
-from deploy.record import validate_record
-from deploy.run import RunOutcome
+from deploy.hdc import board as hdc
+from deploy.hdc import choose
+from deploy.run.record import validate_record
+from deploy.run.result import RunOutcome
 
 SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"

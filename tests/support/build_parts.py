@@ -12,10 +12,10 @@ import yaml
 
 from core.deadline import Deadline
 from core.session import Session
-from native.job import BuildJob, BuildLog
+from native.build.job import BuildJob, BuildLog
 from tests.support.tiny_elf import write_arm32, write_arm64
 from toolchains.arch import ARM64, Arch
-from toolchains.toolchain import HostToolchain
+from toolchains.host_toolchain import HostToolchain
 
 
 def small_recipe() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolchains.arch import Arch
-from toolchains.toolchain import HostToolchain
+from toolchains.host_toolchain import HostToolchain
 
 TOOLS = Path(sys.executable).parent
 """The environment's own CMake, Ninja and Meson."""

@@ -22,18 +22,19 @@ from core.errors import OhforgeError
 from core.process import RealRunner
 from core.session import Session
 from core.settings import Settings, Timeouts
-from deploy.choose import choose_board, list_targets, stand_in
-from deploy.clean import clean_board
+from deploy.board.profiles import load_profile
 from deploy.emulator.disk import create_board, start_board, stop_board
 from deploy.emulator.faults import FAULTS, FaultFile
-from deploy.fit import describe_board
-from deploy.hdc import Hdc, HdcBoard
-from deploy.launch import run_shell
-from deploy.placing import FileToPlace
-from deploy.profiles import load_profile
-from deploy.pull import pull_files
-from deploy.run import RunRequest, execute
-from deploy.transfer import place_files
+from deploy.hdc.board import Hdc, HdcBoard
+from deploy.hdc.choose import choose_board, list_targets, stand_in
+from deploy.hdc.fit import describe_board
+from deploy.launch.launch import run_shell
+from deploy.run.execute import execute
+from deploy.run.request import RunRequest
+from deploy.transfer.clean import clean_board
+from deploy.transfer.placing import FileToPlace
+from deploy.transfer.pull import pull_files
+from deploy.transfer.push import place_files
 from tests.support.emulated import ROOT, STAND_IN
 from tests.support.tiny_elf import write_arm64
 from tests.support.transfers import parts_of

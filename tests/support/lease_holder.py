@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.session import Session
 from core.settings import Settings
-from deploy import lease
+from deploy.lease import lease
 from tests.support.local_board import LocalBoard
 
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy import lease
-from deploy.lease import Lease, LeasePlace
-from deploy.lease_owner import Owner, current_owner, steady_time
+from deploy.lease import lease
+from deploy.lease.lease import Lease, LeasePlace
+from deploy.lease.owner import Owner, current_owner, steady_time
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ def others(owner: Owner) -> Owner:
 
 def living() -> Owner:
     """A process that lives and is not this one."""
-    from deploy.lease_owner import start_time
+    from deploy.lease.owner import start_time
 
     parent = os.getppid()
     return dataclasses.replace(current_owner(), pid=parent, started=start_time(parent), user="anna", uid=SOMEBODY_ELSE)

@@ -15,15 +15,15 @@ from pathlib import Path
 from core.deadline import Deadline
 from core.errors import RemoteFolderMissing
 from core.process import OnOutput
-from deploy.board import Profile, ShellResult
-from deploy.hdc_paths import check_local_file, check_remote_path
+from deploy.board.protocol import Profile, ShellResult
+from deploy.hdc.paths import check_local_file, check_remote_path
 
 Before = Callable[[str], None]
 SHELL = shutil.which("mksh") or "/bin/sh"
 
 
 class LocalBoard:
-    """Implements `deploy.board.Board`. `calls` names what was asked, in order.
+    """Implements `deploy.board.protocol.Board`. `calls` names what was asked, in order.
 
     `on_shell` and `on_send` may raise, or change what is there, before (shell) or after (send) the thing is done;
     `replies` are texts in the output of a script that are replaced, such as the free space that ``df`` reports.

@@ -1,6 +1,6 @@
 /* Between the program mslite and its engine: writes down the calls that options and ownership decide, and hands them on.
  *
- * The program is compiled with -DOH_AI_X=recorded_X for each of these X (tests/integration/test_mslite_calls.py). */
+ * The program is compiled with -DOH_AI_X=recorded_X for each of these X (tests/integration/native/programs/test_mslite_calls.py). */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -8,7 +8,8 @@ import json
 import tarfile
 from pathlib import Path
 
-from native.recipe import BuildSpec, PypiSdist, Recipe, Source
+from native.recipe.recipe import BuildSpec, Recipe
+from native.source.kinds import PypiSdist, Source
 from tests.support.loopback import Loopback
 
 FILE = "demo_pkg-1.0.tar.gz"

@@ -16,7 +16,7 @@ import numpy as np
 
 from tests.support.ms_writer import DATA_TYPES, Array
 
-RUNTIME = Path(__file__).resolve().parents[2] / "native" / "runtime"
+RUNTIME = Path(__file__).resolve().parents[2] / "native" / "programs" / "runtime"
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
 CPU = 0
 NUMPY_TYPES = {number: data_type for data_type, number in DATA_TYPES.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from native.runspec import MetricPattern, RunSpec
+from native.recipe.runspec import MetricPattern, RunSpec
 from tests.support.local_board import LocalBoard
 
 SPEC = RunSpec(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.session import Session
-from deploy.placing import FileToPlace
-from deploy.transfer import place_files
+from deploy.transfer.placing import FileToPlace
+from deploy.transfer.push import place_files
 from tests.support.local_board import LocalBoard
 
 CONTENT = os.urandom(20_000)

@@ -7,10 +7,10 @@ import shutil
 import time
 from pathlib import Path
 
+from deploy.board.profiles import load_emulation
 from deploy.emulator.disk import (
     create_board,
 )
-from deploy.profiles import load_emulation
 from tests.support.emulated import ROOT, Hdc
 from tests.support.emulated_programs import TMP, run_pushed
 from tests.support.tiny_elf import write_arm32, write_arm64, write_dynamic

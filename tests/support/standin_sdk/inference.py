@@ -17,7 +17,7 @@ from tests.support.standin_sdk.assemble import board_libraries, link_tree, stand
 from tests.support.standin_sdk.releases import find_release
 from toolchains.arch import Arch
 
-RUNTIME = PROJECT / "native/runtime"
+RUNTIME = PROJECT / "native/programs/runtime"
 HEADERS = ("mindspore", "neural_network_runtime")
 LIBRARIES = ("libmindspore*.so", "libneural_network_*.so")
 

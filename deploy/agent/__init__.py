@@ -1,0 +1,1 @@
+"""Our helper program on a board, as the host sees it."""

@@ -1,0 +1,1 @@
+"""Boards behind hdc: finding them, choosing one, running commands, understanding what hdc prints."""

@@ -1,0 +1,67 @@
+"""All boards that there are, real and emulated, with what is known of each without asking it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.session import Session
+from deploy.board.profiles import load_profile
+from deploy.hdc.board import Hdc
+from deploy.hdc.choose import (
+    EMULATED,
+    UNKNOWN_BOARD,
+    Target,
+    ask_servers,
+    at_server,
+    emulated_boards,
+    entry_of,
+    find_hdc,
+)
+from deploy.hdc.servers import own_servers
+from deploy.lease.lease import LeasePlace, find_holder
+
+
+def list_boards(session: Session) -> list[dict[str, Any]]:
+    """All boards: those that the hdc servers list, those that the settings name, and the emulated ones, with their users."""
+    hdc = find_hdc(session)
+    targets = ask_servers(session, _all_servers(session, hdc)) if hdc is not None else {}
+    found = [_describe(target, session) for target, _ in targets.values()]
+    for name, entry in session.settings.boards.items():
+        if entry.serial and entry.serial not in targets and not entry.serial.startswith(EMULATED):
+            found.append(_describe(Target(key=entry.serial, state="not connected", connection=""), session, name))
+    for serial, profile in emulated_boards(session).items():
+        found.append(
+            {
+                "serial": serial,
+                "name": serial.removeprefix(EMULATED),
+                "state": "ready",
+                "connection": "",
+                "profile": profile,
+                "emulated": True,
+                "note": load_profile(profile, emulated=True).title,
+            }
+        )
+    for board in found:
+        holder = find_holder(LeasePlace.of(session, board["serial"], emulated=board["emulated"]))
+        board["lease"] = holder.as_json() if holder is not None else None
+    return found
+
+
+def _all_servers(session: Session, hdc: Hdc) -> list[Hdc]:
+    """The server that everybody uses, those of our own, and those that the settings name."""
+    named = dict.fromkeys(entry.hdc_server for entry in session.settings.boards.values() if entry.hdc_server)
+    return [hdc, *(own for _, own in own_servers(session, hdc)), *(at_server(hdc, server) for server in named)]
+
+
+def _describe(target: Target, session: Session, name: str = "") -> dict[str, Any]:
+    entry = entry_of(session, target.key)
+    names = [name] if name else [n for n, e in session.settings.boards.items() if e.serial == target.key]
+    return {
+        "serial": target.key,
+        "name": names[0] if names else "",
+        "state": target.state.lower(),
+        "connection": target.connection,
+        "profile": entry.profile or UNKNOWN_BOARD,
+        "emulated": False,
+        "note": f"named {names[0]}" if names else target.connection,
+    }

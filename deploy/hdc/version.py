@@ -1,0 +1,39 @@
+"""How a board is reached, for records."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+
+from core.deadline import Deadline
+from core.files import write_json
+from core.session import Session
+from deploy.board.protocol import Board
+from deploy.hdc.board import STOP_SECONDS, Hdc, HdcBoard
+
+
+def describe_link(session: Session, board: Board) -> dict[str, str]:
+    """How a board is reached, for records: the program and its version."""
+    if not isinstance(board, HdcBoard):
+        return {"kind": "other", "program": type(board).__name__, "version": ""}
+    hdc = board.hdc
+    if hdc.emulated:
+        return {"kind": "stand-in", "program": hdc.title, "version": importlib.metadata.version("ohforge")}
+    return {"kind": "hdc", "program": hdc.argv[0], "version": read_version(session, hdc)}
+
+
+def read_version(session: Session, hdc: Hdc) -> str:
+    """What ``hdc -v`` says, remembered for as long as the program is the same file: one process less for every run."""
+    state = Path(hdc.argv[0]).stat()
+    key = f"{hdc.argv[0]} {state.st_size} {state.st_mtime_ns}"
+    notes = session.settings.cache / "hdc-versions.json"
+    try:
+        known = dict(json.loads(notes.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        known = {}
+    if key not in known:
+        said = hdc.call(session, ("-v",), deadline=Deadline.after(STOP_SECONDS, "the version of hdc"))
+        known[key] = said.text.strip().removeprefix("Ver: ")
+        write_json(notes, known)
+    return str(known[key])

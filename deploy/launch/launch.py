@@ -1,0 +1,293 @@
+"""From a name to a run: which board, which arch, built when it is not, sent, run, recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from core.deadline import Deadline
+from core.errors import InvalidData, MissingLibrary, UsageError, WrongArch
+from core.process import OnOutput
+from core.session import Session
+from deploy.board.protocol import Board, ShellResult
+from deploy.hdc.choose import choose_board
+from deploy.hdc.paths import check_local_file
+from deploy.launch.build_choice import build_for_board, forget_arches
+from deploy.launch.model_inputs import accompany_model
+from deploy.launch.request import LaunchRequest
+from deploy.run.execute import execute
+from deploy.run.preflight import Binary, binary_of_elf, binary_of_product
+from deploy.run.request import RunRequest
+from deploy.run.result import RunOutcome
+from deploy.transfer.placing import FileToPlace
+
+if TYPE_CHECKING:
+    from native.artifact.artifact import Artifact, Product
+    from native.recipe.recipe import Recipe
+    from native.recipe.runspec import RunSpec
+
+NETWORK_PROGRAM = "nnrt"
+"""The program that takes the description of a network."""
+LIBRARIES = "lib"
+"""Folder, in the run's folder, of the shared libraries that travel with a program."""
+
+
+def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
+    """Runs a model on a board with the program that takes its kind of file. Raises what the steps raise."""
+    from native.models.models import find_model
+    from native.recipe.recipe import recipe_for_model
+
+    if request.network:
+        raise UsageError("A model brings its own network.", remedy=f"--net goes with --program {NETWORK_PROGRAM}.")
+    board = choose_board(session, request.board)
+    model = find_model(session, request.model)
+    recipe = recipe_for_model(model.kind)
+    spec = recipe.run_for(model.kind)
+    beside = accompany_model(session, model, request.inputs, request.labels, _parameters(spec, request))
+    model_name = _name_on_board(model.path)
+    arguments = (*spec.command(model_name, beside.parameters), *beside.arguments, *request.arguments)
+    artifact = build_for_board(session, board, request, recipe.name, (spec.product,))
+    product = artifact.product(spec.product)
+    files = (*files_of(artifact, product), FileToPlace(local=model.path, name=model_name, sha256=model.sha256))
+    return _execute(
+        session,
+        board,
+        RunRequest(
+            program=recipe.name,
+            engine=f"{recipe.name} {recipe.version}",
+            executable=product.name,
+            arguments=arguments,
+            files=(*files, *beside.files, *_further_files(request)),
+            binaries=binaries_of(artifact, product),
+            environment={**spec.environment, **request.environment},
+            outputs=request.outputs,
+            library_folder=LIBRARIES if artifact.runtime_libraries else None,
+            artifact=artifact,
+            model=model,
+            spec=spec,
+            timeout=request.timeout or session.settings.timeouts.run,
+            log=request.log,
+            conditions=request.conditions,
+            run_engine=request.run_engine,
+        ),
+    )
+
+
+def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
+    """Runs a program on a board: a local file, or a product of a recipe. Its status is handed on, whatever it is."""
+    path = Path(request.program).expanduser()
+    if request.network:
+        request = _with_network(session, request)
+    if built := _find_artifact(path):
+        return _run_built(session, choose_board(session, request.board), request, *built)
+    if path.is_file() or "." in path.name or request.program.startswith(("/", "~", "./", "../")):
+        return _run_file(session, request, path)
+    return _run_product(session, request)
+
+
+def _with_network(session: Session, request: LaunchRequest) -> LaunchRequest:
+    """The request with the network as a file beside the program, and the words that name it there."""
+    from native.models.networks import prepare_network
+
+    if Path(request.program).name != NETWORK_PROGRAM:
+        raise UsageError(f"{request.program} takes no network.", remedy=f"--net goes with --program {NETWORK_PROGRAM}.")
+    made = prepare_network(Path(request.network).expanduser(), session.settings.cache / "networks")
+    arguments = ("--net", made.name, *request.arguments)
+    return dataclasses.replace(request, files=(*request.files, str(made)), arguments=arguments, network="")
+
+
+def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcome:
+    """A file of the user's: an ELF program, or a script with a ``#!`` line."""
+    from native.artifact.closure import find_libraries
+    from native.artifact.elf import inspect_elf
+
+    check_local_file(path)
+    elf = inspect_elf(path)
+    if elf is None and path.read_bytes()[:2] != b"#!":
+        raise UsageError(
+            f"{path} is neither an ELF program nor a script that begins with #!.",
+            remedy="Name a program for the board; a model file is run with `invoke board.run MODEL`.",
+        )
+    board = choose_board(session, request.board)
+    name = _name_on_board(path)
+    further = list(_further_files(request))
+    libraries = [file for file in further if ".so" in file.name]
+    if elf is not None:
+        beside = find_libraries(session, path, elf, [file.local for file in libraries])
+        for library in beside:
+            session.console.chosen("library", str(library), "the program needs it, so it is sent along")
+        more = [FileToPlace(local=library, name=library.name) for library in beside]
+        libraries, further = [*libraries, *more], [*further, *more]
+    return _execute(
+        session,
+        board,
+        RunRequest(
+            program=path.stem or path.name,
+            engine=path.name,
+            executable=name,
+            arguments=request.arguments,
+            files=(FileToPlace(local=path, name=name, executable=True), *further),
+            binaries=(binary_of_elf(path.name, elf), *_binaries_of_files(libraries)) if elf is not None else (),
+            environment=request.environment,
+            outputs=request.outputs,
+            library_folder="" if libraries else None,
+            timeout=request.timeout or session.settings.timeouts.run,
+            conditions=request.conditions,
+            run_engine=request.run_engine,
+            pass_status=True,
+            log=request.log,
+        ),
+    )
+
+
+def _run_product(session: Session, request: LaunchRequest) -> RunOutcome:
+    recipe, name = find_product(request.program)
+    board = choose_board(session, request.board)
+    artifact = build_for_board(session, board, request, recipe.name, (name,))
+    return _run_built(session, board, request, artifact, artifact.product(name))
+
+
+def _run_built(
+    session: Session, board: Board, request: LaunchRequest, artifact: Artifact, product: Product
+) -> RunOutcome:
+    return _execute(
+        session,
+        board,
+        RunRequest(
+            program=product.name,
+            engine=f"{artifact.program} {artifact.version}",
+            executable=product.name,
+            arguments=request.arguments,
+            files=(*files_of(artifact, product), *_further_files(request)),
+            binaries=binaries_of(artifact, product),
+            environment=request.environment,
+            outputs=request.outputs,
+            library_folder=LIBRARIES if artifact.runtime_libraries else None,
+            artifact=artifact,
+            timeout=request.timeout or session.settings.timeouts.run,
+            conditions=request.conditions,
+            run_engine=request.run_engine,
+            pass_status=True,
+            log=request.log,
+        ),
+    )
+
+
+def _find_artifact(path: Path) -> tuple[Artifact, Product] | None:
+    """The artifact, and the product in it, that a path names: shared libraries then travel along as they must.
+
+    A file that is no longer what the manifest says is the user's own, as any other.
+    """
+    from native.artifact.artifact import MANIFEST, find_damage, read_artifact
+
+    folder = path.absolute().parent.parent
+    if not (path.is_file() and (folder / MANIFEST).is_file()):
+        return None
+    with contextlib.suppress(InvalidData):
+        artifact = read_artifact(folder)
+        for product in artifact.products:
+            here = product.kind == "program" and artifact.path_of(product) == path.absolute()
+            if here and not find_damage(artifact, product):
+                return artifact, product
+    return None
+
+
+def find_product(text: str) -> tuple[Recipe, str]:
+    """The recipe and product that ``recipe/product``, ``product`` or ``recipe`` (its only program) means.
+
+    Raises UnknownName with the nearest.
+    """
+    from core.errors import unknown_name
+    from native.recipe.recipe import list_recipes, load_recipe
+
+    first, _, second = text.partition("/")
+    if second:
+        recipe = load_recipe(first)
+        return recipe, recipe.product(second).name
+    programs: dict[str, Recipe] = {}
+    for recipe in map(load_recipe, list_recipes()):
+        own = [product.name for product in recipe.products if product.kind == "program"]
+        programs |= dict.fromkeys(own, recipe)
+        if recipe.name == text and len(own) == 1:
+            return recipe, own[0]
+    if text not in programs:
+        raise unknown_name("file or program", text, programs)
+    return programs[text], text
+
+
+def run_shell(
+    session: Session,
+    board: Board,
+    command: str,
+    *,
+    folder: str = "",
+    timeout: float = 0.0,
+    on_output: OnOutput | None = None,
+) -> ShellResult:
+    """Runs a command line of the board's shell; `timeout` in seconds, 0 for the setting ``ohforge.timeouts.command``."""
+    seconds = timeout or session.settings.timeouts.command
+    return board.shell(
+        command,
+        deadline=Deadline.after(seconds, f"the command on board {board.serial}"),
+        folder=folder,
+        on_output=on_output,
+    )
+
+
+# what is run ---------------------------------------------------------------------------------------
+
+
+def files_of(artifact: Artifact, product: Product) -> tuple[FileToPlace, ...]:
+    """A product and the files and libraries that must travel with it, as they lie in a run's folder."""
+    libraries = [artifact.folder / path for path in artifact.runtime_libraries]
+    return (
+        FileToPlace(local=artifact.path_of(product), name=product.name, executable=True, sha256=product.sha256),
+        *(
+            FileToPlace(local=artifact.path_of(file), name=Path(file.path).name, sha256=file.sha256)
+            for file in map(artifact.product, product.with_files)
+        ),
+        *(FileToPlace(local=path, name=f"{LIBRARIES}/{path.name}") for path in libraries),
+    )
+
+
+def binaries_of(artifact: Artifact, product: Product) -> tuple[Binary, ...]:
+    """What must fit the board: the product and the libraries that travel with it."""
+    libraries = [FileToPlace(local=artifact.folder / path, name=path) for path in artifact.runtime_libraries]
+    return (binary_of_product(product), *_binaries_of_files(libraries))
+
+
+def _binaries_of_files(files: list[FileToPlace]) -> list[Binary]:
+    from native.artifact.elf import inspect_elf
+
+    found = [(PurePosixPath(file.name).name, inspect_elf(file.local)) for file in files]
+    return [binary_of_elf(name, elf) for name, elf in found if elf is not None]
+
+
+def _parameters(spec: RunSpec, request: LaunchRequest) -> dict[str, str | int | float]:
+    """The parameters that the user gave. Raises UnknownName when the program takes none of that name."""
+    given: dict[str, str | int | float] = dict(request.parameters)
+    for name, value in (("prompt", request.prompt), ("tokens", request.tokens), ("threads", request.threads)):
+        if value:
+            given[name] = value
+    return given
+
+
+def _further_files(request: LaunchRequest) -> tuple[FileToPlace, ...]:
+    paths = [Path(name).expanduser() for name in request.files]
+    return tuple(FileToPlace(local=path, name=path.name, executable=os.access(path, os.X_OK)) for path in paths)
+
+
+def _name_on_board(path: Path) -> str:
+    """The file's own name; a leading dash would make it an option."""
+    return path.name.lstrip("-") or "file"
+
+
+def _execute(session: Session, board: Board, run: RunRequest) -> RunOutcome:
+    try:
+        return execute(session, board, run)
+    except (WrongArch, MissingLibrary):
+        forget_arches(session, board)
+        raise

@@ -1,0 +1,67 @@
+"""What must lie beside a model on the board: its inputs, labels and weights in files of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import ModelError, UsageError
+from core.session import Session
+from deploy.transfer.placing import FileToPlace
+
+if TYPE_CHECKING:
+    from native.models.models import Model
+    from native.recipe.runspec import Value
+
+PLACE = "inputs/"
+"""Folder below the run's, so that no input can take the place of the program or be fetched as an output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accompaniment:
+    """Files that go along, further words of the command line, and parameters of the recipe's run section."""
+
+    files: tuple[FileToPlace, ...] = ()
+    arguments: tuple[str, ...] = ()
+    parameters: dict[str, Value]
+
+
+def accompany_model(
+    session: Session, model: Model, inputs: tuple[str, ...], labels: str, parameters: dict[str, Value]
+) -> Accompaniment:
+    """Looks at the files that go with a model, before anything is built or sent.
+
+    Raises UsageError for files that are not there or do not fit the model, and for a kind of model that takes none;
+    ModelError when weights that the model keeps in other files are missing.
+    """
+    if model.kind != "ms":
+        if inputs or labels:
+            raise UsageError(
+                f"A .{model.kind} model takes no input files or labels.", remedy="Give it a text with --prompt."
+            )
+        return Accompaniment(parameters=parameters)
+    from native.formats.ms import read_ms
+    from native.models.inputs import prepare_inputs
+
+    info = read_ms(model.path)
+    made = session.settings.cache / "inputs" / model.sha256[:16]
+    prepared = prepare_inputs(info, inputs, made, place=PLACE, resized=bool(parameters.get("shape")))
+    files = [FileToPlace(local=path, name=PLACE + path.name) for path in prepared.files]
+    files += [_weights(model, name) for name in info.external_files]
+    if labels:
+        local = Path(labels).expanduser()
+        if not local.is_file():
+            raise UsageError(f"There is no file of labels {local}.")
+        files.append(FileToPlace(local=local, name=f"{PLACE}labels/{local.name}"))
+        parameters = {"top": 5, **parameters, "labels": f"{PLACE}labels/{local.name}"}
+    return Accompaniment(files=tuple(files), arguments=prepared.arguments, parameters=parameters)
+
+
+def _weights(model: Model, name: str) -> FileToPlace:
+    local = model.path.parent / name
+    if "/" in name or name in ("", ".", ".."):
+        raise ModelError(f"{model.path} wants weights from {name!r}, which does not lie beside it.")
+    if not local.is_file():
+        raise ModelError(f"{model.path} has its weights in {name}, which is not beside it.")
+    return FileToPlace(local=local, name=name)

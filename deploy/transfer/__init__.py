@@ -1,0 +1,1 @@
+"""Files to and from a board, each verified there."""

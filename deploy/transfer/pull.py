@@ -1,0 +1,157 @@
+"""Files from a board, each compared with the board's own hash of it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from core.deadline import Deadline
+from core.errors import ContentDiffers, RemoteFileMissing, TransferError
+from core.files import sha256_file
+from core.session import Session
+from deploy.agent.agent import agents_for_hashing
+from deploy.board.protocol import Board
+from deploy.board.render import render_script
+from deploy.board.script import quote
+from deploy.board.survey import ask_again
+from deploy.hdc.paths import check_remote_path
+from deploy.transfer.push import check_name
+from deploy.transfer.store import HASH_BYTES_PER_SECOND, md5_file
+from deploy.transfer.watch import watched
+
+POLL_SECONDS = 0.5
+EXECUTE = 0o111
+
+
+@dataclass(frozen=True, kw_only=True)
+class PulledFile:
+    """A file that came from the board, verified."""
+
+    remote: str
+    local: Path
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteFile:
+    """A file on the board as the board describes it; `tool` made `hash`."""
+
+    path: str
+    size: int
+    tool: str
+    hash: str
+    executable: bool
+
+
+def pull_files(session: Session, board: Board, remotes: Sequence[str], target: Path) -> list[PulledFile]:
+    """Copies files and folders of the board: into `target` when that is a folder or several are named, else as `target`.
+
+    A local file is either the old one or the whole new one. Raises RemoteFileMissing, ContentDiffers, UnsafePath, …
+    """
+    into = target.is_dir() or len(remotes) > 1
+    pulled: list[PulledFile] = []
+    for remote in remotes:
+        check_remote_path(remote)
+        path = PurePosixPath(remote)
+
+        def place(name: str, top: str = path.name) -> Path:
+            return target / name if into else Path(f"{target}{name.removeprefix(top)}")
+
+        pulled += fetch_files(session, board, [quote(path.name)], folder=str(path.parent), place=place)
+    return pulled
+
+
+def fetch_files(
+    session: Session, board: Board, patterns: Sequence[str], *, folder: str, place: Callable[[str], Path]
+) -> list[PulledFile]:
+    """Copies what `patterns` (words of the shell) name in `folder`; `place` says where a name below it belongs here."""
+    deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
+    agents = agents_for_hashing(session, board)
+    found = ask_again(session, lambda: list_remote(board, patterns, folder=folder, deadline=deadline, agents=agents))
+    for file in found:
+        check_name(file.path)
+        check_remote_path(f"{folder}/{file.path}")
+    pulled = []
+    done = 0
+    with session.console.progress(f"receiving from {board.serial}", sum(file.size for file in found)) as progress:
+        for file in found:
+            progress.say(PurePosixPath(file.path).name)
+            local = place(file.path)
+            measure = functools.partial(_size_here, _part_of(local))
+            with watched(measure, done, file.size, progress, pause=POLL_SECONDS):
+                pulled.append(_fetch_one(board, file, f"{folder}/{file.path}", local, deadline))
+            done += file.size
+            progress.reach(done)
+    return pulled
+
+
+def as_pattern(text: str) -> str:
+    """`text` as a pattern of the shell: ``*``, ``?`` and ``[…]`` keep their meaning, all else is quoted."""
+    return "".join(
+        part if part[0] in "*?[" else quote(part) for part in re.findall(r"[*?]|\[[^]/]+\]|[^*?[]+|\[", text)
+    )
+
+
+def list_remote(
+    board: Board, patterns: Sequence[str], *, folder: str, deadline: Deadline, agents: Sequence[str] = ()
+) -> list[RemoteFile]:
+    """The plain files in `folder` that `patterns` name, with their hashes; a folder stands for all below it.
+
+    The first of `agents` that runs there hashes them, else what the board has.
+    Raises RemoteFileMissing naming the patterns that fit nothing.
+    """
+    result = board.shell(
+        render_script("list_files", folder=folder, patterns=patterns, agents=agents), deadline=deadline
+    )
+    if result.exit_code == 2:
+        raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")
+    if result.exit_code != 0 or result.truncated:
+        raise TransferError(f"Board {board.serial} cannot list and hash its files. It said: {result.text[-300:]!r}")
+    rows = [line.split(" ", 4) for line in result.text.splitlines() if line.count(" ") >= 4]
+    if missing := [row[4] for row in rows if row[0] == "missing"]:
+        raise RemoteFileMissing(f"Board {board.serial} has no {', '.join(missing)} in {folder}.")
+    return [
+        RemoteFile(path=path, size=int(size), tool=tool, hash=digest, executable=bit == "x")
+        for tool, digest, size, bit, path in rows
+    ]
+
+
+def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline) -> PulledFile:
+    local.parent.mkdir(parents=True, exist_ok=True)
+    part = _part_of(local)
+    waiting = deadline.within(120 + file.size / HASH_BYTES_PER_SECOND * 10, f"{remote} from board {board.serial}")
+    try:
+        for _ in range(2):
+            board.receive(remote, part, deadline=waiting)
+            digest = sha256_file(part)
+            same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
+            if same and part.stat().st_size == file.size:
+                if file.executable:  # hdc brings every file without its mode.
+                    part.chmod(part.stat().st_mode | EXECUTE & ~_umask())
+                part.replace(local)
+                return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
+        raise ContentDiffers(f"{remote} of board {board.serial} arrived with another content, twice.")
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _part_of(local: Path) -> Path:
+    return local.with_name(f".{local.name}.part")
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def _size_here(part: Path) -> int:
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:
+        return 0

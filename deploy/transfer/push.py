@@ -1,0 +1,339 @@
+"""Files to a board, so that done means verified there.
+
+Every file goes by way of the board's content store (`deploy.transfer.store`): what is there is not sent again, what is sent
+lies under a temporary name until size and hash are right, and is then hard-linked to where it is wanted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from core.deadline import Deadline
+from core.errors import (
+    ContentDiffers,
+    NoSpaceOnBoard,
+    OhforgeError,
+    TransferError,
+    UsageError,
+)
+from core.files import human_bytes, sha256_file
+from core.locks import hold
+from core.session import Session
+from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
+from deploy.board.protocol import Board
+from deploy.board.script import quote
+from deploy.board.survey import Question, Survey, require_usable, survey_board
+from deploy.hdc.paths import check_local_file, check_remote_path
+from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
+from deploy.transfer.confirm import Arrived, confirm_files
+from deploy.transfer.placing import FileToPlace, Placing
+from deploy.transfer.store import (
+    StoredFile,
+    each_content_once,
+    file_changed,
+    hash_in_background,
+    is_stored,
+    needs_proof,
+    part_path,
+    question_about,
+)
+from deploy.transfer.watch import watched
+
+SPARE_BYTES = 8 * 1000 * 1000
+"""What must stay free on a board after a transfer."""
+POLL_SECONDS = 2.0
+NAME_LIMIT = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferSummary:
+    """What a transfer took. Sizes in bytes, each content counted once."""
+
+    bytes_sent: int
+    bytes_reused: int
+    files_sent: int
+    files_reused: int
+    seconds: float
+    hash_tool: str
+
+
+def place_files(session: Session, board: Board, files: Sequence[FileToPlace], folder: str) -> TransferSummary:
+    """Puts `files` into `folder` of the board, which is made when it is not there.
+
+    Raises UsageError, UnsafePath, NoSpaceOnBoard, PermissionOnBoard, ContentDiffers, TransferError, LostConnection.
+    """
+    stored = describe_files(files)
+    survey = survey_board(session, board, replace(ask_about(stored), facts=False))
+    return ensure_stored(session, board, stored, survey, _placing(stored, files, folder))
+
+
+def place_program(session: Session, board: Board, program: Path, remote: str, sha256: str) -> None:
+    """Puts one program, whose hash is known, at the path `remote` of the board. Raises as `place_files`."""
+    folder, name = remote.rsplit("/", 1)
+    place_files(session, board, [FileToPlace(local=program, name=name, executable=True, sha256=sha256)], folder)
+
+
+def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: str) -> TransferSummary:
+    """Copies files and folders to `remote`: into it when it ends in a slash, is a folder or several are given, else as it.
+
+    Raises as `place_files`.
+    """
+    check_remote_path(remote)
+    files, folders = _gather(locals_)
+    stored = describe_files(files)
+    into = remote.endswith("/") or len(locals_) > 1
+    survey = _survey_for_push(session, board, stored, folder="" if into else remote)
+    if into or survey.has_folder:
+        target = remote.rstrip("/") or "/"
+    else:
+        target, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
+        files = [replace(file, name=_renamed(file.name, name)) for file in files]
+        folders = [_renamed(folder, name) for folder in folders]
+    return ensure_stored(session, board, stored, survey, _placing(stored, files, target, folders))
+
+
+def _gather(locals_: Sequence[Path]) -> tuple[list[FileToPlace], list[str]]:
+    """Files, and the folders that are in folders, by names that begin with what was given."""
+    files: list[FileToPlace] = []
+    folders: list[str] = []
+    for local in locals_:
+        top = local.absolute()
+        if not top.is_dir():
+            check_local_file(local)
+        for path in sorted(local.rglob("*")) if top.is_dir() else [local]:
+            name = path.absolute().relative_to(top.parent).as_posix()
+            if path.is_dir():
+                folders.append(name)
+            elif path.is_file():
+                files.append(FileToPlace(local=path, name=name, executable=os.access(path, os.X_OK)))
+    if not files:
+        raise UsageError(
+            f"There are no files in {', '.join(map(str, locals_))}.", remedy="Name a folder with files in it."
+        )
+    return files, folders
+
+
+def _renamed(path: str, name: str) -> str:
+    return "/".join([name, *path.split("/")[1:]])
+
+
+def _placing(
+    stored: Sequence[StoredFile], files: Sequence[FileToPlace], folder: str, folders: Sequence[str] = ()
+) -> Placing:
+    return Placing(folder=folder, files=list(zip(stored, files, strict=True)), folders=folders)
+
+
+def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile], *, folder: str) -> Survey:
+    """What the board has of `stored`; the agent will hash for it where it is, and for large files where it can be put."""
+    agents = agents_for_hashing(session, board)
+    question = replace(ask_about(stored), agents=agents, folder=folder, facts=False)
+    survey = survey_board(session, board, question)
+    agent = running_agent(survey)
+    if agent is None and question.agents and any(is_large(file.size) for file in stored):
+        # Less than 100 kB that spare the board's own tools hundreds of megabytes.
+        found = find_agent(session, board, survey, place=place_program, build=False)
+        agent = found if isinstance(found, AgentHandle) else None
+    return replace(survey, agent=agent.path) if agent is not None else survey
+
+
+def describe_files(files: Sequence[FileToPlace]) -> list[StoredFile]:
+    """What the store must know of `files`. Large ones are hashed while other things go on.
+
+    Raises UsageError for one that cannot be sent or has an impossible name.
+    """
+    for file in files:
+        check_local_file(file.local)
+        check_name(file.name)
+    later = [not file.sha256 and is_large(file.local.stat().st_size) for file in files]
+    hashing = iter(hash_in_background([file.local for file, is_later in zip(files, later, strict=True) if is_later]))
+    return [
+        StoredFile(file.local, sha256=file.sha256, hashing=next(hashing) if is_later else None)
+        for file, is_later in zip(files, later, strict=True)
+    ]
+
+
+def ask_about(files: Sequence[StoredFile]) -> Question:
+    """What tells which of `files` the board has, without a wait for the hashes of those that it cannot have."""
+    return question_about(files, [file for file in files if is_large(file.size)])
+
+
+def check_name(name: str) -> None:
+    """Raises UsageError unless `name` is a relative path that stays in its folder."""
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or any(len(part.encode()) > NAME_LIMIT for part in parts):
+        raise UsageError(f"{name!r} is no name for a file on the board.", remedy="Use a relative path without `..`.")
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        raise UsageError(f"The name {name!r} has a control character in it.", remedy="Rename the file.")
+
+
+def ensure_stored(
+    session: Session, board: Board, files: Sequence[StoredFile], survey: Survey, placing: Placing | None = None
+) -> TransferSummary:
+    """Brings what is missing into the board's store, and then puts it where it is wanted by `placing`.
+
+    `survey` has looked for all of `files`.
+
+    A file that arrives with another content is sent once more. Raises as `place_files`.
+    """
+    require_usable(board, survey)
+    started = time.monotonic()
+    wanted = each_content_once(files)
+    unproven = [file for file in wanted if needs_proof(survey, file)]
+    to_send = [file for file in wanted if not is_stored(survey, file) and file not in unproven]
+    check_space(board, to_send, survey.free_bytes, survey.parts)
+    sent: dict[str, int] = {}
+    if to_send or unproven:
+        with _one_at_a_time(session, board):
+            sent = _send_and_confirm(session, board, to_send, unproven, survey, placing)
+    elif placing is not None:
+        placing.place(board)
+    return TransferSummary(
+        bytes_sent=sum(sent.values()),
+        bytes_reused=sum(max(0, file.size - sent.get(file.sha256, 0)) for file in wanted),
+        files_sent=len(sent),
+        files_reused=len(wanted) - len(sent),
+        seconds=time.monotonic() - started,
+        hash_tool=survey.verifier,
+    )
+
+
+def check_space(
+    board: Board, files: Sequence[StoredFile], free_bytes: int | None, parts: Mapping[str, int] | None = None
+) -> None:
+    """Raises NoSpaceOnBoard, before anything is sent, when `files` do not fit into `free_bytes` (None: not known).
+
+    `parts` says how many bytes of them are there from an earlier try, by fingerprint.
+    """
+    needed = _lacking(files, parts or {}) + room_for_chunks(files)
+    if files and free_bytes is not None and needed + SPARE_BYTES > free_bytes:
+        raise NoSpaceOnBoard(
+            f"Board {board.serial} has {human_bytes(free_bytes)} free in {board.profile.device_dir}, "
+            f"but {human_bytes(needed)} must be sent and {human_bytes(SPARE_BYTES)} kept free.",
+            needed_bytes=needed,
+            free_bytes=free_bytes,
+        )
+
+
+def _lacking(files: Sequence[StoredFile], parts: Mapping[str, int]) -> int:
+    return sum(max(0, file.size - (parts.get(file.fingerprint, 0) if parts else 0)) for file in files)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(session: Session, board: Board) -> Iterator[None]:
+    """Two processes that send the same file at once would write into one another's."""
+    lock = session.settings.data / "locks" / f"{quote(board.serial).replace('/', '_')}.lock"
+    deadline = Deadline.after(session.settings.timeouts.lock, f"another transfer to board {board.serial}")
+    with hold(lock, deadline, on_wait=session.console.info):
+        yield
+
+
+def _send_and_confirm(
+    session: Session,
+    board: Board,
+    to_send: Sequence[StoredFile],
+    unproven: Sequence[StoredFile],
+    survey: Survey,
+    placing: Placing | None,
+) -> dict[str, int]:
+    """Sends, has the board verify and place, and does it once more with what was not right; bytes sent by name."""
+    deadline = Deadline.after(session.settings.timeouts.transfer, f"the transfer to board {board.serial}")
+    room = None
+    if survey.free_bytes is not None:
+        room = survey.free_bytes - SPARE_BYTES - _lacking(to_send, survey.parts)
+    sent: dict[str, int] = {}
+    for attempt in (1, 2):
+        arrived = _send_all(session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent)
+        there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
+        verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_command, deadline=deadline, placing=placing)
+        wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
+        if not wrong:
+            return sent
+        if any(file.sha256 in verdict.short for file in wrong):
+            # Boards before 5.1 do not notice a full disk.
+            check_space(board, wrong, verdict.free_bytes)
+        if attempt == 1:
+            names = ", ".join(file.local.name for file in wrong)
+            session.console.warn(f"not what it should be on board {board.serial}: {names}; sending it again")
+        to_send, unproven = wrong, ()
+    if changed := [file.local for file in wrong if sha256_file(file.local) != file.sha256]:
+        raise file_changed(*changed)
+    raise ContentDiffers(
+        f"Board {board.serial}: {', '.join(file.local.name for file in wrong)} arrived with another content, twice "
+        f"(by {survey.verifier}). The wrong copy was removed."
+    )
+
+
+def _send_all(
+    session: Session,
+    board: Board,
+    files: Sequence[StoredFile],
+    *,
+    survey: Survey,
+    room: int | None,
+    deadline: Deadline,
+    sent: dict[str, int],
+) -> list[Arrived]:
+    """Sends files and says where they are on the board; adds to `sent` what that took."""
+    total = sum(file.size for file in files)
+    arrived: list[Arrived] = []
+    if not files:
+        return arrived
+    title = f"sending to {board.serial}"
+    session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
+    with session.console.progress(title, total) as progress:
+        done = 0
+        for file in files:
+            progress.say(file.local.name)
+            if is_large(file.size):
+
+                def reach(there: int, before: int = done) -> None:
+                    progress.reach(before + there)
+
+                grown = send_in_chunks(
+                    session,
+                    board,
+                    file,
+                    tool=survey.hash_command,
+                    agent=survey.agent,
+                    room=room,
+                    deadline=deadline,
+                    reach=reach,
+                )
+                took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
+            else:
+                measure = functools.partial(_size_there, board, file)
+                with watched(measure, done, file.size, progress, pause=POLL_SECONDS):
+                    _send_one(board, file, deadline)
+                took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
+            sent[file.sha256] = sent.get(file.sha256, 0) + took
+            arrived.append(place)
+            done += file.size
+            progress.reach(done)
+    return arrived
+
+
+def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:
+    remote = part_path(board.profile, file.sha256)
+    try:
+        board.send(file.local, remote, deadline=deadline)
+    except NoSpaceOnBoard:
+        with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
+            board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
+        raise
+    except TransferError:
+        board.send(file.local, remote, deadline=deadline)
+
+
+def _size_there(board: Board, file: StoredFile) -> int | None:
+    question = f"wc -c <{quote(part_path(board.profile, file.sha256))} 2>/dev/null"
+    try:
+        answer = board.shell(question, deadline=Deadline.after(10, "the size of a file")).text.strip()
+    except OhforgeError:
+        return None
+    return int(answer) if answer.isdigit() else 0

@@ -1,0 +1,144 @@
+"""A large file in one piece, which the agent on the board hashes while it arrives (``follow`` in ``docs/agent.md``).
+
+So no byte is written twice, and when the last one is there its hash is known as well. Here the same hashes are worked
+out at the same time: those of the first 16 MiB, the first 32 MiB, and so on. Where they agree, all before agrees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from core.deadline import Deadline
+from core.errors import LostConnection, OhforgeError, TransferError
+from deploy.board.protocol import Board
+from deploy.board.render import render_script
+from deploy.transfer import store
+from deploy.transfer.leash import Leash
+from deploy.transfer.store import Digests, StoredFile, parts_folder, store_folder
+
+LAG = 8 * 1024 * 1024
+"""How far behind its end a growing file is hashed: the daemon has several writes under way, which may end in any order."""
+IDLE_SECONDS = 20.0
+"""How long the agent waits for more. What it gives up is only hashed later."""
+READY_SECONDS = 90.0
+"""Whoever sends the same file may have to end first."""
+GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streamed:
+    """What became of a file that was sent in one piece."""
+
+    verified: int
+    """Bytes from its begin that the board has as they are here."""
+    whole: bool
+    """Whether hdc says that all of it arrived."""
+    differs: bool
+    """Whether a byte after the verified ones is wrong."""
+    failure: OhforgeError | None = None
+    """Why it was broken off."""
+
+
+def send_followed(
+    board: Board, file: StoredFile, *, agent: str, deadline: Deadline, reach: Callable[[int], None]
+) -> Streamed | None:
+    """Sends `file` to ``joined`` in its folder of parts; `agent` is the agent's path there.
+
+    None when some of it is there already, or the agent cannot follow it: then nothing was sent. `reach` is told how many
+    bytes are verified. Raises what `Board.send` raises, but for what a second try may mend: that is in the answer.
+    """
+    follower = _Follower(board, file, agent, deadline)
+    with ThreadPoolExecutor(2) as pool, follower.ended_by_errors():
+        following = pool.submit(follower.follow, fresh=True, reach=reach)
+        if not follower.is_ready(following):
+            return None
+        expected = pool.submit(lambda: file.beginnings)
+        failure: OhforgeError | None = None
+        try:
+            board.send(file.local, f"{follower.folder}/joined", deadline=deadline)
+        except (TransferError, LostConnection) as error:
+            failure = error
+            follower.leash.end_after(0)
+        with contextlib.suppress(OhforgeError):  # What was not hashed on the way is hashed afterwards.
+            following.result()
+        here, there = expected.result(), dict(follower.found)
+        if failure is None and _differs(here, there):
+            # Whatever was written late, or out of order, is there now.
+            follower.found.clear()
+            follower.follow(fresh=False, reach=lambda count: None)
+            there = follower.found
+    return Streamed(
+        verified=_agreed(here, there), whole=failure is None, differs=_differs(here, there), failure=failure
+    )
+
+
+def _agreed(here: Digests, there: Digests) -> int:
+    return max((count for count, digest in there.items() if here.get(count) == digest), default=0)
+
+
+def _differs(here: Digests, there: Digests) -> bool:
+    return any(here.get(count) != digest for count, digest in there.items())
+
+
+@dataclass(kw_only=False)
+class _Follower:
+    """The agent's command on the board, and what it has said so far."""
+
+    board: Board
+    file: StoredFile
+    agent: str
+    deadline: Deadline
+    leash: Leash = field(default_factory=Leash)
+    found: dict[int, str] = field(default_factory=dict)
+    began: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def folder(self) -> str:
+        return f"{store_folder(self.board.profile)}/{parts_folder(self.file)}"
+
+    def follow(self, *, fresh: bool, reach: Callable[[int], None]) -> None:
+        """Runs until all is hashed. `fresh`: nothing of the file is there yet."""
+        pending = b""
+
+        def take(chunk: bytes) -> None:
+            nonlocal pending
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                if line == b"ready":
+                    self.began.set()
+                elif found := re.fullmatch(rb"(\d+) ([0-9a-f]{64})", line):
+                    self.found[int(found[1])] = found[2].decode()
+                    reach(int(found[1]))
+
+        script = render_script(
+            "follow",
+            store=store_folder(self.board.profile),
+            parts=parts_folder(self.file),
+            agent=self.agent,
+            fresh=fresh,
+            size=self.file.size,
+            step=store.STEP,
+            lag=LAG if fresh else 0,
+            idle=round(IDLE_SECONDS * 1000),
+        )
+        self.board.shell(script, deadline=self.leash.hold(self.deadline), on_output=take)
+
+    def is_ready(self, following: Future[None]) -> bool:
+        """Waits until the file may be sent; False when it may not."""
+        following.add_done_callback(lambda ended: self.began.set())
+        waiting = self.deadline.within(READY_SECONDS, "the agent to be ready for a large file")
+        return self.began.wait(waiting.remaining) and not following.done()
+
+    @contextlib.contextmanager
+    def ended_by_errors(self) -> Iterator[None]:
+        """Ends the command on the board, soon, when the block is left by an error."""
+        try:
+            yield
+        except BaseException:
+            self.leash.end_after(GRACE_SECONDS)
+            raise

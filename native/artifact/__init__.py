@@ -1,0 +1,1 @@
+"""What a build left: manifest, ELF files, and the libraries that a program needs."""

@@ -1,0 +1,168 @@
+"""The build system ``cmake``: configures and builds a tree with CMake and Ninja."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import HostToolMissing
+from core.files import sha256_json, write_atomic
+from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+from native.build.render import render_build
+
+if TYPE_CHECKING:
+    from core.console import Progress
+    from core.deadline import Deadline
+    from core.session import Session
+
+STATUS = re.compile(r"^\[(\d+)/(\d+)\] (?:(?:Building|Linking) \S+ (?:\S+ )*?)?(?:\S*/)?(\S+)$")
+
+
+class CMake:
+    """CMake with Ninja; both come with ohforge's own environment, so that every machine has the same."""
+
+    def version(self) -> str:
+        """What the build system is, as a part of the key."""
+        return f"cmake {package_version('cmake')}, ninja {package_version('ninja')}"
+
+    def run(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+        """Configures `job` unless that is done, and builds its wanted products. Raises BuildError with the first error."""
+        self._configure(session, job, log, deadline)
+        run_ninja(session, job, log, deadline)
+
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
+        """Does the project's own install step into `job.staging`; False when it fails."""
+        result = session.runner.run(
+            [str(_find_cmake()), "--install", str(job.tree)],
+            deadline=deadline,
+            env={**job.environment, "DESTDIR": str(job.staging)},
+            on_stdout=log.write,
+            on_stderr=log.write,
+        )
+        return result.ok
+
+    def _configure(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+        additions = job.tree / "ohforge-additions.cmake"
+        text = render_additions(job)
+        argv = _configure_words(job, additions)
+        stamp = sha256_json([argv, text, dict(job.environment)])
+        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
+            return
+        # A tree that was configured otherwise keeps some of the old values: CMake only reads them once.
+        shutil.rmtree(job.tree, ignore_errors=True)
+        write_atomic(additions, text)
+        session.console.info(f"configuring {job.title}")
+        result = session.runner.run(
+            argv, deadline=deadline, env=job.environment, on_stdout=log.write, on_stderr=log.write
+        )
+        if not result.ok:
+            raise explain_failure(result, "Configuring", job)
+        write_stamp(job, stamp)
+
+
+def run_ninja(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+    """Builds the wanted targets of a configured tree. Raises BuildError with the first error."""
+    ninja = [str(find_ninja()), "-C", str(job.tree)]
+    targets = list(dict.fromkeys(product.target for product in job.wanted))
+    if targets and not job.products:
+        # A project's products are named as people see them; what Ninja does not know so is among all that it builds.
+        asked = session.runner.run([*ninja, "-t", "query", *targets], deadline=deadline, env=job.environment)
+        targets = targets if asked.ok else []
+    environment = {**job.environment, "NINJA_STATUS": "[%f/%t] "}
+    with session.console.progress(f"compiling {job.title}", unit="steps") as bar:
+        reader = StatusReader(bar)
+
+        def on_stdout(chunk: bytes) -> None:
+            log.write(chunk)
+            reader.feed(chunk)
+
+        result = session.runner.run(
+            [*ninja, "-j", str(job.jobs), *targets],
+            deadline=deadline,
+            env=environment,
+            on_stdout=on_stdout,
+            on_stderr=log.write,
+        )
+    if not result.ok:
+        raise explain_failure(result, "Compiling", job)
+
+
+class StatusReader:
+    """Turns Ninja's ``[n/m] Building CXX object …`` lines into progress."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            match = STATUS.match(line.decode("utf-8", "replace").strip())
+            if match:
+                self._bar.reach(float(match[1]), float(match[2]))
+                self._bar.say(match[3].removesuffix(".o"))
+
+
+def render_additions(job: BuildJob) -> str:
+    """The CMake code that adds the recipe's flags and sources to a project, without touching its files."""
+    return render_build(
+        "additions.cmake.jinja",
+        compile_flags=job.compile_flags,
+        link_flags=job.link_flags,
+        added_sources={product.target: product.add_sources for product in job.products if product.add_sources},
+    )
+
+
+def _configure_words(job: BuildJob, additions: Path) -> list[str]:
+    settings = {
+        "CMAKE_TOOLCHAIN_FILE": job.toolchain.file,
+        "CMAKE_MAKE_PROGRAM": find_ninja(),
+        "CMAKE_BUILD_TYPE": job.build_type,
+        "CMAKE_PROJECT_INCLUDE": additions,
+        # Programs and their libraries lie side by side on the board, and no path of this machine may be in them.
+        "CMAKE_INSTALL_RPATH": "$ORIGIN",
+        "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
+        # Of a project's libraries that leave it open. A static program could not load shared ones.
+        **({"BUILD_SHARED_LIBS": "OFF"} if job.toolchain.static and not job.products else {}),
+        **({f"CMAKE_{lang}_COMPILER_LAUNCHER": job.launcher for lang in ("C", "CXX")} if job.launcher else {}),
+        **job.options,
+    }
+    words = [f"-D{name}={value}" for name, value in settings.items()]
+    return [str(_find_cmake()), "-S", str(job.source), "-B", str(job.tree), "-G", "Ninja", *words]
+
+
+@functools.cache
+def package_version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of the system"
+
+
+@functools.cache
+def _find_cmake() -> Path:
+    try:
+        from cmake import CMAKE_BIN_DIR
+    except ImportError:
+        return _find_on_path("cmake")
+    return Path(CMAKE_BIN_DIR) / "cmake"
+
+
+@functools.cache
+def find_ninja() -> Path:
+    try:
+        from ninja import BIN_DIR
+    except ImportError:
+        return _find_on_path("ninja")
+    return Path(BIN_DIR) / "ninja" if BIN_DIR else _find_on_path("ninja")
+
+
+def _find_on_path(name: str) -> Path:
+    found = shutil.which(name)
+    if found is None:
+        raise HostToolMissing(f"{name} is not on this machine.", remedy=f"Install it with `pip install {name}`.")
+    return Path(found)

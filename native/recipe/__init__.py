@@ -1,0 +1,1 @@
+"""How one program is built and run, as data."""

@@ -1,0 +1,323 @@
+"""Recipes: how one program is fetched, built and run, as data (``native/<name>/recipe.yaml``).
+
+The form is ``recipe.schema.json``; docs/recipes.md explains it. What a schema cannot say (placeholders,
+products that a run names, groups of a pattern) is checked here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.errors import InvalidData, nearest, unknown_name
+from native.programs import PROGRAMS
+from native.recipe.runspec import MetricPattern, RunSpec, check_placeholders
+from native.source.kinds import FolderSource, GithubArchive, PypiSdist, Source
+from toolchains.arch import ARCHES
+from toolchains.host_toolchain import HOST_TOOLCHAINS
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+FILE = "recipe.yaml"
+PLACEHOLDERS = {
+    "recipe": "folder of the recipe",
+    "source": "folder of the source tree",
+    "version": "the recipe's version",
+    "commit": "the recipe's commit",
+    "build_number": "the recipe's build number",
+}
+"""What options and flags may contain in braces."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildSpec:
+    """What builds the tree. `subfolder` holds the build system's main file."""
+
+    system: str
+    type: str = "Release"
+    subfolder: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """Options and flags that hold when everything in `when` does; of two values for an option the later rule's wins."""
+
+    when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    compile_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+
+    def holds(self, facts: Mapping[str, str]) -> bool:
+        return all(facts[name] in values for name, values in self.when.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductSpec:
+    """One file that the build leaves. `path` is relative to the build tree; `target` is what the build tool calls it.
+
+    One `of_source` is a file of the source tree as it is (`path` is relative to that), such as data of a program.
+    """
+
+    name: str
+    path: str
+    kind: str
+    target: str
+    strip: bool = True
+    file: str = ""
+    """Its name in the artifact, when it is not the one in `path`: a library is looked for by its soname."""
+    add_sources: tuple[Path, ...] = ()
+    """Files of the recipe that are compiled into this program besides its own."""
+    of_source: bool = False
+    with_files: tuple[str, ...] = ()
+    """Names of products of kind ``file`` that lie beside this program wherever it runs."""
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One program. All `sources` are the same tree, from different places.
+
+    A project without a recipe has one with no `products`: those are then all programs and libraries that the build
+    leaves.
+    """
+
+    name: str
+    description: str
+    version: str
+    folder: Path
+    sources: tuple[Source, ...]
+    build: BuildSpec
+    products: tuple[ProductSpec, ...]
+    licence: str = ""
+    commit: str = ""
+    build_number: int = 0
+    requires: tuple[str, ...] = ()
+    """Files and folders of the tree without which there is no point in beginning."""
+    rules: tuple[Rule, ...] = ()
+    run: tuple[RunSpec, ...] = ()
+
+    def run_for(self, model_kind: str) -> RunSpec:
+        """How models of that kind are run; raises UnknownName when the program takes none such."""
+        for spec in self.run:
+            if spec.model == model_kind:
+                return spec
+        raise unknown_name(f"kind of model for {self.name}", model_kind, [spec.model for spec in self.run])
+
+    @property
+    def finds_products(self) -> bool:
+        return not self.products
+
+    def product(self, name: str) -> ProductSpec:
+        if self.finds_products:
+            return ProductSpec(name=name, path="", kind="", target=name)
+        for product in self.products:
+            if product.name == name:
+                return product
+        raise unknown_name(f"product of {self.name}", name, [product.name for product in self.products])
+
+
+def list_recipes() -> list[str]:
+    """Names of the recipes that come with ohforge."""
+    return sorted(path.parent.name for path in PROGRAMS.glob(f"*/{FILE}"))
+
+
+def load_recipe(name: str) -> Recipe:
+    """Reads the recipe of that name, or the one at that path (a ``recipe.yaml`` or its folder).
+
+    Raises UnknownName with the nearest name, InvalidData naming file and key.
+    """
+    path = Path(name).expanduser()
+    if path.suffix in (".yaml", ".yml") or "/" in name:
+        file = path / FILE if path.is_dir() else path
+        if not file.is_file():
+            raise unknown_name("recipe", name, list_recipes())
+        return _read_recipe(file.resolve())
+    if name not in list_recipes():
+        raise unknown_name("target", name, list_recipes())
+    return _read_recipe(PROGRAMS / name / FILE)
+
+
+def recipe_for_model(kind: str) -> Recipe:
+    """The recipe whose program runs models of that kind (``gguf``, ``ms``); raises UnknownName when none does."""
+    recipes = [load_recipe(name) for name in list_recipes()]
+    for recipe in recipes:
+        if any(spec.model == kind for spec in recipe.run):
+            return recipe
+    raise unknown_name("program for models of kind", kind, {spec.model for recipe in recipes for spec in recipe.run})
+
+
+def _read_recipe(file: Path) -> Recipe:
+    import yaml
+
+    try:
+        value = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidData(f"{file} is not YAML: {error}") from error
+    _check_form(value, file)
+    recipe = _make_recipe(value, file.parent)
+    _check_meaning(recipe, file)
+    return recipe
+
+
+def _check_form(value: Any, file: Path) -> None:
+    import jsonschema
+    from jsonschema.exceptions import best_match
+
+    schema = json.loads(Path(__file__).with_name("recipe.schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(["regex"]))
+    error = best_match(validator.iter_errors(value))
+    if error is not None:
+        raise InvalidData(f"{file}: {explain_fault(error)}")
+
+
+def explain_fault(error: ValidationError) -> str:
+    """A schema's complaint as a sentence that names the key."""
+    key = error.json_path.removeprefix("$").removeprefix(".") or "the file"
+    schema: Any = error.schema
+    rule: Any = error.validator_value
+    match error.validator:
+        case "additionalProperties" if isinstance(error.instance, dict):
+            known = schema.get("properties", {})
+            unknown = next(name for name in error.instance if name not in known)
+            return f"{key} has the unknown key {unknown!r}; {nearest(str(unknown), known)}."
+        case "required" if isinstance(error.instance, dict):
+            missing = [name for name in rule if name not in error.instance]
+            return f"{key} lacks {', '.join(missing)}."
+        case "enum":
+            return f"{key} is {error.instance!r}; {nearest(str(error.instance), map(str, rule))}."
+        case "not":
+            return f"{key} is {error.instance!r}, but must be a path below the folder, without '..'."
+        case "pattern":
+            return f"{key} is {error.instance!r}, which does not have the form {rule}."
+        case _:
+            return f"{key}: {error.message}."
+
+
+def _make_recipe(value: dict[str, Any], folder: Path) -> Recipe:
+    return Recipe(
+        **{name: value[name] for name in ("name", "description", "version")},
+        **{name: value[name] for name in ("licence", "commit", "build_number") if name in value},
+        folder=folder,
+        sources=tuple(_make_source(entry, folder) for entry in value["sources"]),
+        requires=tuple(value.get("requires", ())),
+        build=BuildSpec(**value["build"]),
+        rules=tuple(_make_rule(entry) for entry in value.get("rules", ())),
+        products=tuple(_make_product(entry, folder) for entry in value["products"]),
+        run=tuple(_make_run(entry) for entry in value.get("run", ())),
+    )
+
+
+def _make_source(entry: dict[str, Any], folder: Path) -> Source:
+    fields: dict[str, Any] = {
+        name: tuple(item) if isinstance(item, list) else item for name, item in entry.items() if name != "kind"
+    }
+    if entry["kind"] == FolderSource.kind:
+        return FolderSource(path=folder / fields["path"])
+    return PypiSdist(**fields) if entry["kind"] == PypiSdist.kind else GithubArchive(**fields)
+
+
+def _make_rule(entry: dict[str, Any]) -> Rule:
+    def words(value: str | list[str]) -> tuple[str, ...]:
+        return (value,) if isinstance(value, str) else tuple(value)
+
+    def text(value: str | bool | int) -> str:
+        return ("ON" if value else "OFF") if isinstance(value, bool) else str(value)
+
+    return Rule(
+        when={name: words(value) for name, value in entry.get("when", {}).items()},
+        options={name: text(value) for name, value in entry.get("options", {}).items()},
+        compile_flags=tuple(entry.get("compile_flags", ())),
+        link_flags=tuple(entry.get("link_flags", ())),
+    )
+
+
+def _make_product(entry: dict[str, Any], folder: Path) -> ProductSpec:
+    fields = {"target": entry["name"], **entry}
+    fields["of_source"] = fields.pop("from", "build") == "source"
+    fields["file"] = entry["name"] if fields["of_source"] else ""
+    fields["with_files"] = tuple(fields.pop("with", ()))
+    fields["add_sources"] = tuple(folder / name for name in entry.get("add_sources", ()))
+    return ProductSpec(**fields)
+
+
+def _make_run(entry: dict[str, Any]) -> RunSpec:
+    fields = dict(entry)
+    fields["arguments"] = tuple((word,) if isinstance(word, str) else tuple(word) for word in entry["arguments"])
+    fields["outputs"] = tuple(entry.get("outputs", ()))
+    for name in ("facts", "complete"):
+        fields[name] = tuple(re.compile(pattern, re.MULTILINE) for pattern in entry.get(name, ()))
+    fields["metrics"] = tuple(
+        MetricPattern(pattern=re.compile(metric["pattern"], re.MULTILINE), units=metric["units"])
+        for metric in entry.get("metrics", ())
+    )
+    return RunSpec(**fields)
+
+
+def _check_meaning(recipe: Recipe, file: Path) -> None:
+    for key, names in (("products", [p.name for p in recipe.products]), ("run", [r.model for r in recipe.run])):
+        for name in {name for name in names if names.count(name) > 1}:
+            raise InvalidData(f"{file}: {key} has {name!r} more than once.")
+    files = [Path(product.path).name for product in recipe.products]
+    for name in {name for name in files if files.count(name) > 1}:
+        raise InvalidData(f"{file}: products has the file name {name!r} more than once; they lie in one folder.")
+    for index, rule in enumerate(recipe.rules):
+        _check_conditions(rule, f"{file}: rules[{index}].when")
+    for key, text in _texts_with_placeholders(recipe):
+        check_placeholders(text, PLACEHOLDERS, f"{file}: {key}")
+    for index, product in enumerate(recipe.products):
+        for path in product.add_sources:
+            if not path.is_file():
+                raise InvalidData(f"{file}: products[{index}].add_sources names {path}, which is not there.")
+    kinds = {product.name: product.kind for product in recipe.products}
+    for index, product in enumerate(recipe.products):
+        where = f"{file}: products[{index}]"
+        if product.of_source and product.kind != "file":
+            raise InvalidData(
+                f"{where}.from: only a product of kind file can come from the source, not a {product.kind}."
+            )
+        for name in product.with_files:
+            if kinds.get(name) != "file":
+                files = [name for name, kind in kinds.items() if kind == "file"]
+                raise InvalidData(f"{where}.with: {unknown_name('product of kind file', name, files).message}")
+    for index, source in enumerate(recipe.sources):
+        if isinstance(source, FolderSource) and not source.path.is_dir():
+            raise InvalidData(f"{file}: sources[{index}].path names {source.path}, which is not there.")
+    for index, spec in enumerate(recipe.run):
+        _check_run(recipe, spec, f"{file}: run[{index}]")
+
+
+def _check_conditions(rule: Rule, where: str) -> None:
+    for name, known in (("arch", tuple(ARCHES)), ("toolchain", HOST_TOOLCHAINS)):
+        for value in rule.when.get(name, ()):
+            if value not in known:
+                raise InvalidData(f"{where}.{name}: {unknown_name(name, value, known).message}")
+
+
+def _texts_with_placeholders(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    for index, rule in enumerate(recipe.rules):
+        for name, value in rule.options.items():
+            yield f"rules[{index}].options.{name}", value
+        for flag in rule.compile_flags:
+            yield f"rules[{index}].compile_flags", flag
+        for flag in rule.link_flags:
+            yield f"rules[{index}].link_flags", flag
+
+
+def _check_run(recipe: Recipe, spec: RunSpec, where: str) -> None:
+    names = [product.name for product in recipe.products]
+    if spec.product not in names:
+        raise InvalidData(f"{where}.product: {unknown_name('product', spec.product, names).message}")
+    for word in (word for group in spec.arguments for word in group):
+        check_placeholders(word, {**spec.defaults, "model": ""}, f"{where}.arguments")
+    for index, metric in enumerate(spec.metrics):
+        groups = set(metric.pattern.groupindex)
+        if groups != set(metric.units):
+            raise InvalidData(
+                f"{where}.metrics[{index}]: the pattern's groups ({', '.join(sorted(groups)) or 'none'}) are not the "
+                f"names that have units ({', '.join(sorted(metric.units))})."
+            )

@@ -1,0 +1,185 @@
+"""A program's source tree: fetched from the first source that has it, verified, unpacked once, kept in the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+from core.deadline import Deadline
+from core.download import download_cached, writing_errors
+from core.errors import (
+    HostToolMissing,
+    IntegrityError,
+    NetworkError,
+    NoSourceLeft,
+    Offline,
+    OhforgeError,
+    SourceError,
+    UsageError,
+    unknown_name,
+)
+from core.files import human_bytes, sha256_json, write_json
+from core.locks import hold
+from core.session import Session
+from core.trust import check_first_seen
+from core.unpack import unpack_tar, unpack_zip
+from native.source.kinds import FolderSource, GithubArchive, PypiSdist, Source, Sourced, source_pin
+from native.source.pypi import fetch_file
+
+SOURCE_NAMES = {"pypi": PypiSdist, "github": GithubArchive}
+"""What the setting ``ohforge.program_sources`` calls the kinds of source."""
+GITHUB_VARIABLE = "OHFORGE_GITHUB"
+GITHUB = "https://github.com"
+
+
+def fetch_source(session: Session, wanted: Sourced) -> Path:
+    """The verified source tree of `wanted`, in ``<cache>/sources/<name>-<pin>/`` or, for a folder, where it lies.
+
+    Sources are tried in the order of ``ohforge.program_sources``; why one is passed over is printed. A tree that is
+    there already is used when its files still have the names and sizes that were unpacked.
+
+    Raises NoSourceLeft, SourceError (the tree lacks what is required), Offline, and what downloads raise.
+    """
+    for source in wanted.sources:
+        if isinstance(source, FolderSource):
+            _require_files(source.path, wanted, f"the folder {source.path}")
+            return source.path
+    folder = session.settings.cache / "sources" / f"{wanted.name}-{source_pin(wanted)[:12]}"
+    deadline = Deadline.after(session.settings.timeouts.lock, f"the source of {wanted.name}")
+    with writing_errors(folder), hold(folder.with_name(f".{folder.name}.lock"), deadline, session.console.info):
+        if _still_whole(session, folder):
+            return folder
+        _fetch_first(session, wanted, folder)
+        return folder
+
+
+def _fetch_first(session: Session, wanted: Sourced, folder: Path) -> None:
+    passed_over: list[OhforgeError] = []
+    for source in _in_order(session, wanted):
+        try:
+            archive = _fetch_archive(session, wanted, source)
+            _unpack(session, wanted, source, archive, folder)
+        except (NetworkError, IntegrityError, SourceError, HostToolMissing) as error:
+            passed_over.append(error)
+            session.console.info(f"    source {_title(source)} is passed over: {error.message}")
+            continue
+        session.console.chosen("source", f"{wanted.name} {wanted.version} from {_title(source)}", _why(passed_over))
+        return
+    if passed_over and all(isinstance(error, Offline) for error in passed_over):
+        raise Offline(
+            f"The source of {wanted.name} {wanted.version} is not in the cache, and --offline forbids to fetch it."
+        )
+    if len(passed_over) == 1:
+        raise passed_over[0]
+    listed = "".join(f"\n  - {error.message}" for error in passed_over)
+    raise NoSourceLeft(
+        f"No source of {wanted.name} {wanted.version} could be had:{listed}",
+        remedy="See the reasons above; `ohforge.program_sources` and pip's configuration say where to look.",
+    )
+
+
+def _in_order(session: Session, wanted: Sourced) -> list[Source]:
+    """The sources in the order of the settings; a kind that the settings do not name is not used."""
+    for name in session.settings.program_sources:
+        if name not in SOURCE_NAMES:
+            raise unknown_name("source in ohforge.program_sources", name, SOURCE_NAMES)
+    ordered = [
+        source
+        for name in session.settings.program_sources
+        for source in wanted.sources
+        if isinstance(source, SOURCE_NAMES[name])
+    ]
+    if not ordered:
+        raise UsageError(
+            f"ohforge.program_sources ({', '.join(session.settings.program_sources) or 'empty'}) leaves no source of "
+            f"{wanted.name}, which has: {', '.join(source.kind for source in wanted.sources)}."
+        )
+    return ordered
+
+
+def _fetch_archive(session: Session, wanted: Sourced, source: Source) -> Path:
+    session.console.detail(f"looking for {_title(source)}")
+    if isinstance(source, PypiSdist):
+        return fetch_file(session, source.project, source.file, sha256=source.sha256, size=source.size or None).path
+    assert isinstance(source, GithubArchive)
+    base = os.environ.get(GITHUB_VARIABLE, GITHUB).rstrip("/")
+    address = f"{base}/{source.repository}/archive/{source.ref}.tar.gz"
+    try:
+        got = download_cached(session, address, sha256=source.sha256, title=f"{wanted.name} source")
+    except IntegrityError as error:
+        raise IntegrityError(
+            f"{error.message} GitHub packs such archives on demand, so the same tree can come with other bytes.",
+            remedy="Compare the tree with a trusted one, then pin the new hash in the recipe; or use another source.",
+            **error.details,
+        ) from error
+    if not source.sha256:
+        check_first_seen(session, f"github:{source.repository}@{source.ref}", got.sha256)
+    return got.path
+
+
+def _unpack(session: Session, wanted: Sourced, source: Source, archive: Path, folder: Path) -> None:
+    assert not isinstance(source, FolderSource)
+    subfolder = f"*/{source.subfolder}".rstrip("/")
+    fresh = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        with session.console.progress(f"unpacking {wanted.name}", archive.stat().st_size) as bar:
+            unpack = unpack_zip if _is_zip(source) else unpack_tar
+            done = unpack(archive, fresh, subfolder=subfolder, exclude=source.exclude, on_bytes=bar.advance)
+        _require_files(fresh, wanted, _title(source))
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    session.console.detail(f"{done.files} files, {human_bytes(done.total_bytes)}, in {folder}")
+    write_json(_note(folder), {"source": source.pin, "files": _listing(folder)})
+
+
+def _is_zip(source: Source) -> bool:
+    return isinstance(source, PypiSdist) and source.file.endswith(".zip")
+
+
+def _require_files(tree: Path, wanted: Sourced, where: str) -> None:
+    missing = [name for name in wanted.requires if not (tree / name).exists()]
+    if missing:
+        raise SourceError(f"The tree of {wanted.name} {wanted.version} from {where} lacks {', '.join(missing)}.")
+
+
+def _still_whole(session: Session, folder: Path) -> bool:
+    """Whether the unpacked tree has the names and sizes that it had when it was verified."""
+    if not folder.is_dir():
+        return False
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        if json.loads(_note(folder).read_text())["files"] == _listing(folder):
+            return True
+    session.console.warn(f"{folder} was changed or is not whole: unpacking it anew")
+    return False
+
+
+def _listing(folder: Path) -> str:
+    """Hash of all names and sizes below `folder`: tells at a glance whether a file was lost, cut or added."""
+    entries = []
+    for place, _, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(place, name)  # noqa: PTH118 - some thousand times in a row
+            entries.append([os.path.relpath(path, folder), os.lstat(path).st_size])
+    return sha256_json(sorted(entries))
+
+
+def _note(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
+def _title(source: Source) -> str:
+    if isinstance(source, PypiSdist):
+        return f"package index ({source.file})"
+    if isinstance(source, GithubArchive):
+        return f"GitHub ({source.repository} at {source.ref})"
+    return str(source.path)
+
+
+def _why(passed_over: list[OhforgeError]) -> str:
+    return f"{len(passed_over)} passed over" if passed_over else "first in ohforge.program_sources"

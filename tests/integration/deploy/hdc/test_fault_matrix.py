@@ -1,0 +1,82 @@
+"""Every fault with every operation: the client says ``ok`` only when it is, and nothing hangs. docs/faults.md shows it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import yaml
+
+from deploy.board import survey as inspect
+from deploy.hdc import board as hdc
+from deploy.hdc import choose
+from deploy.transfer import chunks
+from tests.support.fault_matrix import CHUNK, HANGING, OPERATIONS, ROWS, TABLE, Bench
+
+RECORD = "RECORD_FAULTS"
+"""Variable: any value has the table written anew from what is measured, to be read before it is committed."""
+HURRY, PATIENCE = 5.0, 90.0
+"""Deadlines in seconds where they must expire, and where they must not."""
+
+
+@pytest.fixture(scope="module")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Bench]]:
+    """A board for each operation, so that waiting for a deadline with one does not hold up the others."""
+    root = tmp_path_factory.mktemp("faults")
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(4) as pool:
+        # Other tests' homes are named by variables, these by settings.
+        for name in ("OHFORGE_DATA_DIR", "OHFORGE_CACHE_DIR", "OHFORGE_EMULATOR_HOME"):
+            patch.delenv(name, raising=False)
+        found = dict(
+            zip(OPERATIONS, pool.map(lambda name: Bench(root / name.replace(" ", "-")), OPERATIONS), strict=True)
+        )
+    yield found
+    for bench in found.values():
+        bench.close()
+
+
+@pytest.fixture
+def cells(benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> dict[str, str]:
+    """What the fault does to each operation; all are tried at once."""
+    fault = str(request.param)
+    seconds = HURRY if fault in HANGING else PATIENCE
+    for name in ("OHFORGE_DATA_DIR", "OHFORGE_CACHE_DIR"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(hdc, "STOP_SECONDS", 3.0 if fault in HANGING else 15.0)
+    monkeypatch.setattr(inspect, "SURVEY_SECONDS", seconds)
+    monkeypatch.setattr(choose, "LIST_SECONDS", seconds)
+    monkeypatch.setattr(chunks, "CHUNKED_FROM", CHUNK)
+    monkeypatch.setattr(chunks, "SMALLEST_CHUNK", CHUNK)
+    monkeypatch.setattr(chunks, "LARGEST_CHUNK", CHUNK)
+
+    def measure(operation: str) -> str:
+        started = time.monotonic()
+        cell = benches[operation].measure(fault, operation, seconds)
+        # The deadline, the end of what runs on the board, and room for a computer that is busy.
+        assert time.monotonic() - started < seconds + 60, f"{operation} hangs"
+        return cell
+
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(OPERATIONS, pool.map(measure, OPERATIONS), strict=True))
+
+
+@pytest.mark.parametrize("cells", ROWS, indirect=True)
+def test_every_operation_ends_as_the_table_says(cells: dict[str, str], request: pytest.FixtureRequest) -> None:
+    fault = request.node.callspec.params["cells"]
+    table = yaml.safe_load(TABLE.read_text()) if TABLE.exists() else {}
+    if os.environ.get(RECORD):
+        table[fault] = cells
+        table = {row: table[row] for row in ROWS if row in table}
+        TABLE.write_text(yaml.safe_dump(table, sort_keys=False, allow_unicode=True, width=200))
+    assert table[fault] == cells
+
+
+def test_the_table_has_a_row_for_every_fault_and_a_cell_for_every_operation() -> None:
+    table = yaml.safe_load(TABLE.read_text())
+    assert list(table) == list(ROWS)
+    for row in table.values():
+        assert list(row) == list(OPERATIONS)

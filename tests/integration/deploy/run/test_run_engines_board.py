@@ -1,0 +1,229 @@
+"""Runs by the agent and by the shell on an emulated board, through hdc: deadlines, Ctrl-C, and links that break."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.deadline import Deadline
+from core.errors import DeadlineExpired, LostConnection, OhforgeError
+from core.session import PROJECT, Session
+from deploy.agent import agent as agent_module
+from deploy.board.protocol import Board
+from deploy.emulator.disk import create_board, list_emulated, stop_board
+from deploy.emulator.faults import FaultFile
+from deploy.launch.launch import run_program
+from deploy.launch.request import LaunchRequest
+from deploy.run.execute import execute as run
+from deploy.run.record import validate_record
+from deploy.run.result import RunOutcome
+from tests.support.agents import build_agent
+from tests.support.board_runs import use_boards
+from tests.support.tiny_elf import write_arm32, write_arm64
+
+SERIAL = "emulated-dayu200"
+TMP = "/data/local/tmp"
+TREE = """#!/bin/sh
+trap '' TERM
+(setsid sh -c 'trap "" TERM; sleep 87654; sleep 87655' &)
+echo begun
+sleep 87656; sleep 87657
+"""
+"""A program that ignores SIGTERM, as does what it started in another session."""
+
+
+@pytest.fixture(autouse=True)
+def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    agent = build_agent(shared_cache, "arm32")
+    note = {"arm32": [str(agent.path), hashlib.sha256(agent.path.read_bytes()).hexdigest()]}
+    # As the first use leaves it, so that other processes find it too.
+    (tmp_path / "cache" / "agent").mkdir(parents=True)
+    content = json.dumps({"sources": agent_module._sources(), "agents": note})
+    (tmp_path / "cache" / "agent" / "built.json").write_text(content)
+    use_boards(home, tmp_path, monkeypatch)
+    yield
+    # What one test has left running must not fail those after it.
+    for board in list_emulated(home):
+        stop_board(board)
+    for folder in home.glob("emulated-*"):
+        FaultFile(folder=folder).clear()
+
+
+@pytest.fixture(params=["agent", "shell"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        path = tmp_path / "script.sh"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def read_record(where: RunOutcome | OhforgeError) -> dict[str, Any]:
+    folder = where.record if isinstance(where, RunOutcome) else Path(where.details["record"])
+    content = json.loads((folder / "record.json").read_text())
+    validate_record(content)
+    return dict(content)
+
+
+def soon() -> Deadline:
+    return Deadline.after(60.0, "the test")
+
+
+def sleeping(board: Board) -> str:
+    """Command lines of `TREE` that still run on the board."""
+    return board.shell("pgrep -fl 'sleep 8765[4-7]'", deadline=soon()).text
+
+
+def until_nothing_sleeps(board: Board, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while left := sleeping(board):
+        assert time.monotonic() < end, left
+        time.sleep(0.3)
+
+
+@pytest.mark.parametrize("write", [write_arm64, write_arm32])
+def test_a_warm_run_costs_two_calls_of_hdc_by_either(
+    session: Session, engine: str, commands: list[str], tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    program = write(tmp_path / "program", b"hello\n")
+    request = LaunchRequest(program=str(program), board="dayu200", run_engine=engine)
+    run_program(session, request)
+    commands.clear()
+    outcome = run_program(session, request)
+    assert (outcome.exit_code, outcome.output, outcome.run_engine) == (0, b"hello\n", engine)
+    assert len(commands) == 2
+
+
+@pytest.mark.parametrize("fault", ["flood", "reads-stdin", "orphan"])
+def test_a_program_that_misbehaves_is_run_right_by_either_and_leaves_nothing(
+    session: Session, board: Board, engine: str, home: Path, tmp_path: Path, fault: str
+) -> None:
+    program = write_arm64(tmp_path / "program", b"own output\n", status=3)
+    flood = b"\xff\xfe" + bytes(299_998) if fault == "flood" else b""
+    FaultFile(folder=home / SERIAL).set(fault, **({"bytes": len(flood)} if flood else {}))
+    outcome = run_program(session, LaunchRequest(program=str(program), board="dayu200", run_engine=engine))
+    assert (outcome.exit_code, outcome.run_engine) == (3, engine)
+    assert (outcome.record / "output.log").read_bytes() == flood + b"own output\n"
+    assert board.shell("pgrep -fl 'sleep 60[0]'", deadline=soon()).text == ""
+    if engine == "agent":
+        assert read_record(outcome)["result"]["left_running"] == (fault == "orphan")
+
+
+def test_by_default_the_agent_runs_it(session: Session, script: Callable[[str], str]) -> None:
+    auto = dataclasses.replace(session, settings=dataclasses.replace(session.settings, run_engine="auto"))
+    outcome = run_program(auto, LaunchRequest(program=script("#!/bin/sh\necho $0\n"), board="dayu200"))
+    assert outcome.run_engine == "agent"
+    assert read_record(outcome)["run_engine"]["reason"] == "it runs on the board"
+
+
+def test_when_its_time_is_over_the_whole_tree_is_ended(
+    session: Session, board: Board, engine: str, script: Callable[[str], str]
+) -> None:
+    request = LaunchRequest(program=script(TREE), board="dayu200", timeout=2.0, run_engine=engine)
+    with pytest.raises(DeadlineExpired, match=r"after 2 s\. Nothing of it runs") as caught:
+        run_program(session, request)
+    assert sleeping(board) == ""
+    record = read_record(caught.value)
+    assert (record["state"], record["result"]) == ("timeout", None)
+    assert (record["usage"] is not None) == (engine == "agent")
+    assert (Path(caught.value.details["record"]) / "output.log").read_bytes() == b"begun\n"
+    assert board.shell(f"ls {TMP}/ohforge/runs", deadline=soon()).text == ""
+
+
+CHILD = """
+import sys
+from core.session import Session
+from core.settings import Settings
+from core.errors import OhforgeError
+from deploy.launch.request import LaunchRequest
+from deploy.launch.launch import run_program
+from deploy.hdc import choose
+choose._hdc_of_sdk = lambda session: None
+runs, program, engine, seconds = sys.argv[1:]
+request = LaunchRequest(program=program, board="dayu200", run_engine=engine, timeout=float(seconds))
+try:
+    run_program(Session(settings=Settings(runs_dir=runs)), request)
+except OhforgeError as error:
+    print(error.code, error.message)
+    sys.exit(error.exit_status)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_when_this_process_is_ended_nothing_goes_on_running_on_the_board(
+    board: Board, engine: str, script: Callable[[str], str], tmp_path: Path, number: signal.Signals
+) -> None:
+    """After SIGKILL nobody is left to end it from here; the board does, at the latest when its time is over."""
+    words = [sys.executable, "-c", CHILD, str(tmp_path / "runs"), script(TREE), engine, "4"]
+    child = subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
+    with child:
+        try:
+            assert child.stdout is not None
+            assert any(line == "begun\n" for line in child.stdout)
+            assert "sleep 8765" in sleeping(board)
+            child.send_signal(number)
+            child.communicate(timeout=120)
+        finally:
+            child.kill()
+    if number is signal.SIGINT:
+        assert child.returncode == 79
+        assert sleeping(board) == ""
+        (file,) = (tmp_path / "runs").glob("*/record.json")
+        assert json.loads(file.read_text())["state"] == "interrupted"
+    else:
+        until_nothing_sleeps(board, 40)
+
+
+def test_a_script_that_is_killed_on_the_board_leaves_nothing_running(
+    session: Session, board: Board, script: Callable[[str], str]
+) -> None:
+    program = script(TREE.replace("echo begun\n", "kill -KILL $PPID\n"))
+    outcome = run_program(session, LaunchRequest(program=program, board="dayu200", timeout=500.0, run_engine="shell"))
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    until_nothing_sleeps(board, 30)
+    assert board.shell("pgrep -fl 'watch [0-9]'", deadline=soon()).text == ""
+
+
+@pytest.mark.parametrize("at", [0, 200, 700])
+def test_a_link_that_is_cut_is_no_success_and_leaves_nothing_running(
+    session: Session,
+    board: Board,
+    engine: str,
+    script: Callable[[str], str],
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at: int,
+) -> None:
+    text = TREE.replace("echo begun\n", "for i in $(seq 99); do echo some output of the program $i; done\n")
+    program = script(text)
+    create_board(SERIAL, home=home)
+    real = run.ensure_stored
+
+    def cut(*arguments: Any) -> Any:
+        done = real(*arguments)
+        FaultFile(folder=home / SERIAL).set("cut-output", at=at)
+        return done
+
+    monkeypatch.setattr(run, "ensure_stored", cut)
+    request = LaunchRequest(program=program, board="dayu200", timeout=20.0, run_engine=engine)
+    with pytest.raises(LostConnection) as caught:
+        run_program(session, request)
+    assert read_record(caught.value)["state"] == "lost"
+    FaultFile(folder=home / SERIAL).clear()
+    until_nothing_sleeps(board, 60)

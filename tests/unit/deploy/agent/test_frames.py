@@ -1,0 +1,211 @@
+"""The decoder of the agent's frames, against frames that the test itself puts together from docs/agent.md."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.errors import ContentDiffers, LostConnection, RunError
+from deploy.agent.frames import AgentReport, FrameDecoder, Sample
+
+END: dict[str, object] = {
+    "ended": True,
+    "code": 3,
+    "signal": 0,
+    "core": False,
+    "reason": "",
+    "wall_us": 1_500_000,
+    "user_us": 250_000,
+    "system_us": 20_000,
+    "max_rss_kb": 1024,
+    "minor_faults": 7,
+    "major_faults": 1,
+    "voluntary_switches": 5,
+    "involuntary_switches": 6,
+    "blocks_read": 8,
+    "blocks_written": 16,
+    "stdout_bytes": 0,
+    "stderr_bytes": 0,
+    "samples_lost": 0,
+    "left": 0,
+    "survivors": 0,
+}
+
+
+def frame(kind: str, payload: bytes | Mapping[str, object], number: int, micros: int = 0) -> bytes:
+    content = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    head = b"\xf5OHF" + kind.encode() + bytes(3) + len(content).to_bytes(4, "little")
+    head += number.to_bytes(4, "little") + micros.to_bytes(8, "little")
+    return head + zlib.crc32(head + content).to_bytes(4, "little") + content
+
+
+def conversation(*outputs: tuple[str, bytes], **end: object) -> list[bytes]:
+    """All frames of a run that printed `outputs`, each with its stream ("o" or "e")."""
+    words: list[tuple[str, bytes | Mapping[str, object]]] = [
+        ("H", {"agent": 1, "arch": "arm64", "pid": 41, "adopts_orphans": True}),
+        ("S", {"pid": 42}),
+        *outputs,
+    ]
+    counts = {
+        f"{name}_bytes": sum(len(text) for stream, text in outputs if stream == letter)
+        for name, letter in (("stdout", "o"), ("stderr", "e"))
+    }
+    words.append(("X", {**END, **counts, **end}))
+    return [frame(kind, payload, number, 1000 * number) for number, (kind, payload) in enumerate(words)]
+
+
+def decode(chunks: Sequence[bytes]) -> tuple[AgentReport, bytes, bytes]:
+    out, err = bytearray(), bytearray()
+    decoder = FrameDecoder(on_stdout=out.extend, on_stderr=err.extend)
+    for chunk in chunks:
+        decoder.feed(chunk)
+    return decoder.finish(), bytes(out), bytes(err)
+
+
+def test_a_run_is_decoded_with_its_streams_apart_and_its_numbers_in_base_units() -> None:
+    report, out, err = decode([b"".join(conversation(("o", b"one\n"), ("e", b"two\n"), ("o", b"\0\xff")))])
+    assert (out, err) == (b"one\n\0\xff", b"two\n")
+    assert (report.exit_code, report.signal, report.reason, report.status) == (3, 0, "", 3)
+    assert report.wall_seconds == 1.5
+    # The program began with frame 1 at 1 ms, its first output came with frame 2 at 2 ms.
+    assert report.first_output_seconds == pytest.approx(0.001)
+    usage = report.usage
+    assert usage is not None
+    assert (usage.user_seconds, usage.system_seconds, usage.max_rss_bytes) == (0.25, 0.02, 1024 * 1024)
+    assert (usage.minor_faults, usage.major_faults, usage.blocks_read, usage.blocks_written) == (7, 1, 8, 16)
+    assert (usage.voluntary_switches, usage.involuntary_switches) == (5, 6)
+
+
+def test_a_signal_is_told_from_an_exit_status() -> None:
+    report, _, _ = decode(conversation(code=0, signal=11, core=True))
+    assert (report.exit_code, report.signal, report.core_dumped, report.status) == (None, 11, True, 139)
+    same_status, _, _ = decode(conversation(code=139))
+    assert (same_status.exit_code, same_status.signal, same_status.status) == (139, 0, 139)
+
+
+def test_a_program_that_could_not_be_started_is_reported_with_the_stage() -> None:
+    failed = frame("F", {"stage": "exec", "errno": 13, "error": "Permission denied"}, 1)
+    report, _, _ = decode([conversation()[0], failed])
+    assert report.failure is not None
+    assert (report.failure.stage, report.failure.errno, report.failure.error) == ("exec", 13, "Permission denied")
+    assert (report.exit_code, report.status, report.usage) == (None, 126, None)
+
+
+texts = st.binary(max_size=40) | st.sampled_from([b"\xf5OHF", b"\xf5OH", b"\n"])
+
+
+@given(
+    outputs=st.lists(st.tuples(st.sampled_from("oe"), texts), max_size=6),
+    noise=st.lists(texts, max_size=8),
+    cuts=st.lists(st.integers(0, 2000), max_size=12),
+)
+def test_frames_are_found_wherever_the_stream_is_split_and_whatever_stands_between(
+    outputs: list[tuple[str, bytes]], noise: list[bytes], cuts: list[int]
+) -> None:
+    frames = conversation(*outputs)
+    stream = bytearray()
+    for index, one in enumerate(frames):
+        stream += (noise[index] if index < len(noise) else b"") + one
+    edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    report, out, err = decode([bytes(stream[a:b]) for a, b in itertools.pairwise(edges)])
+    assert out == b"".join(text for kind, text in outputs if kind == "o")
+    assert err == b"".join(text for kind, text in outputs if kind == "e")
+    assert report.exit_code == 3
+    assert report.noise == b"".join(noise[: len(frames)])
+
+
+@example(at=9, mask=2)  # the length of the first frame, which then reaches beyond the end
+@given(at=st.integers(0, 10_000), mask=st.integers(1, 255))
+def test_a_changed_byte_never_passes_for_a_whole_answer(at: int, mask: int) -> None:
+    stream = bytearray(b"".join(conversation(("o", b"some output"), ("e", b"more of it"))))
+    stream[at % len(stream)] ^= mask
+    with pytest.raises((ContentDiffers, LostConnection)):
+        decode([bytes(stream)])
+
+
+@given(kept=st.integers(0, 10_000))
+def test_a_stream_that_ends_early_never_passes_for_a_whole_answer(kept: int) -> None:
+    stream = b"".join(conversation(("o", b"some output"), ("e", b"more of it")))
+    with pytest.raises((LostConnection, RunError)):
+        decode([stream[: kept % len(stream)]])
+
+
+@pytest.mark.parametrize("missing", [2, 3])
+def test_a_missing_frame_of_output_is_an_error(missing: int) -> None:
+    frames = conversation(("o", b"one"), ("o", b"two"))
+    del frames[missing]
+    with pytest.raises(ContentDiffers, match="1 frame"):
+        decode(frames)
+
+
+def test_output_that_the_agent_counted_otherwise_is_an_error() -> None:
+    with pytest.raises(ContentDiffers, match="printed 9 bytes to stderr, but 3 arrived"):
+        decode(conversation(("e", b"abc"), stderr_bytes=9))
+
+
+def test_an_agent_that_never_spoke_is_reported_with_what_the_board_said() -> None:
+    with pytest.raises(RunError, match="did not run on the board: sh: ohforge-agent: inaccessible or not found"):
+        decode([b"sh: ohforge-agent: inaccessible or not found\n"])
+
+
+def test_output_is_handed_on_before_the_run_ends() -> None:
+    seen: list[bytes] = []
+    decoder = FrameDecoder(on_stdout=seen.append)
+    frames = conversation(("o", b"first"))
+    for one in frames[:3]:
+        decoder.feed(one)
+    assert seen == [b"first"]
+    assert (decoder.started, decoder.pid) == (True, 42)
+    with pytest.raises(LostConnection, match="process 42"):
+        decoder.finish()
+
+
+def test_samples_carry_names_and_base_units() -> None:
+    samples: list[Sample] = []
+    decoder = FrameDecoder(on_sample=samples.append)
+    hello, started, end = conversation()
+    names = {"temperatures": ["soc", "gpu", "gpu"], "cpu_frequencies": ["cpu0"], "other_frequencies": ["dmc"]}
+    values = {
+        "temperatures": [42500, None, 41000],
+        "cpu_frequencies": [1992000],
+        "other_frequencies": [1056000000],
+        "available_kb": 100,
+        "resident_kb": 2,
+    }
+    for one in (hello, started, frame("d", names, 2), frame("s", values, 3, 250_000), end):
+        decoder.feed(one)
+    [sample] = samples
+    assert sample.seconds == 0.25
+    assert sample.temperatures == {"soc": 42.5, "gpu": None, "gpu#2": 41.0}
+    assert (sample.cpu_frequencies, sample.other_frequencies) == ({"cpu0": 1_992_000_000}, {"dmc": 1_056_000_000})
+    assert (sample.available_bytes, sample.resident_bytes) == (102_400, 2048)
+
+
+def test_an_agent_of_another_version_is_refused() -> None:
+    with pytest.raises(RunError, match="version 2, not 1"):
+        decode([frame("H", {"agent": 2}, 0)])
+
+
+def test_a_word_that_is_no_json_is_refused() -> None:
+    with pytest.raises(RunError, match="not understood"):
+        decode([frame("X", b"{", 0)])
+
+
+def test_a_frame_that_claims_to_be_huge_is_not_waited_for() -> None:
+    huge = bytearray(frame("o", b"", 2))
+    huge[8:12] = (2**31).to_bytes(4, "little")
+    frames = conversation()
+    report, _, _ = decode([frames[0], bytes(huge), *frames[1:]])
+    assert report.exit_code == 3
+    assert report.noise == bytes(huge)
+
+
+def test_endless_noise_is_kept_only_up_to_a_limit() -> None:
+    report, _, _ = decode([b"x" * 300_000, *conversation()])
+    assert len(report.noise) == 65536

@@ -1,0 +1,35 @@
+"""A board that is a folder of this computer, and programs to be run there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.run.request import RunRequest
+from deploy.transfer.placing import FileToPlace
+from tests.support.local_board import LocalBoard
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> LocalBoard:
+    return LocalBoard(tmp_path / "board")
+
+
+@pytest.fixture
+def request_for(tmp_path: Path) -> Any:
+    def make(script: str, **changes: Any) -> RunRequest:
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        file = FileToPlace(local=program, name="program", executable=True)
+        values: dict[str, Any] = {
+            "program": "demo",
+            "engine": "demo 1.0",
+            "executable": "program",
+            "files": (file, *changes.pop("further", ())),
+            "timeout": 20.0,
+        }
+        return RunRequest(**{**values, **changes})
+
+    return make

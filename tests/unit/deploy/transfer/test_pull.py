@@ -1,0 +1,150 @@
+"""Files from a board: verified, whole or not at all, and nothing outside the folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from core.deadline import Deadline
+from core.errors import (
+    ContentDiffers,
+    RemoteFileMissing,
+    UnsafePath,
+    UsageError,
+)
+from core.session import Session
+from deploy.transfer import pull
+from deploy.transfer.pull import as_pattern, fetch_files, pull_files
+from deploy.transfer.push import push_files
+from tests.support.local_board import LocalBoard
+from tests.support.transfers import CONTENT, NAME, flip_byte, names, place, record_progress
+
+
+def test_a_file_comes_back_as_it_is_named(session: Session, board: LocalBoard, file: Path, tmp_path: Path) -> None:
+    there = place(session, board, file)
+    (pulled,) = pull_files(session, board, [str(there)], tmp_path / "back.bin")
+    assert (tmp_path / "back.bin").read_bytes() == CONTENT
+    assert (pulled.sha256, pulled.size) == (NAME, len(CONTENT))
+
+
+@pytest.mark.parametrize(("mode", "executable"), [(0o755, True), (0o644, False)])
+def test_the_execute_bit_comes_back_too(
+    session: Session, board: LocalBoard, file: Path, tmp_path: Path, mode: int, executable: bool
+) -> None:
+    place(session, board, file).chmod(mode)
+
+    def lose_mode(local: Path) -> None:
+        local.chmod(0o644)
+
+    board.on_receive = lose_mode
+    pull_files(session, board, [f"{board.folder}/target/a.bin"], tmp_path / "back")
+    assert os.access(tmp_path / "back", os.X_OK) is executable
+    assert (tmp_path / "back").stat().st_mode & 0o022 == 0
+
+
+def test_a_folder_comes_back_with_all_that_is_below_it(
+    session: Session, board: LocalBoard, tree: Path, tmp_path: Path
+) -> None:
+    push_files(session, board, [tree], str(board.folder / "copy"))
+    pull_files(session, board, [str(board.folder / "copy")], tmp_path / "back")
+    assert names(tmp_path / "back") == names(tree) - {"sub/empty"}
+    (tmp_path / "there").mkdir()
+    pull_files(session, board, [str(board.folder / "copy")], tmp_path / "there")
+    assert (tmp_path / "there/copy/sub/it's data").read_text() == "data"
+
+
+def test_how_far_a_pull_is_is_seen_while_it_goes_on(
+    session: Session, board: LocalBoard, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, seen = record_progress(session, monkeypatch)
+    monkeypatch.setattr(pull, "POLL_SECONDS", 0.01)
+
+    def half_way(local: Path) -> None:
+        local.write_bytes(CONTENT[:12_345])
+        assert seen.wait(30)
+        local.write_bytes(CONTENT)
+
+    board.on_receive = half_way
+    (board.folder / "file").write_bytes(CONTENT)
+    pull_files(session, board, [f"{board.folder}/file"], tmp_path / "back")
+    assert reached[0] == 12_345
+    assert reached[-1] == len(CONTENT)
+
+
+def test_an_agent_that_runs_there_hashes_what_is_pulled(board: LocalBoard) -> None:
+    (board.folder / "file").write_bytes(CONTENT)
+    agent, broken = board.folder / "agent", board.folder / "broken"
+    agent.write_text(
+        f"#!/bin/sh\n[ $1 = version ] && echo '{{\"agent\":1}}' && exit\necho {NAME[::-1]} {len(CONTENT)} -\n"
+    )
+    broken.write_text("#!/bin/sh\necho cannot execute >&2; exit 126\n")
+    for program in (agent, broken):
+        program.chmod(0o755)
+
+    def found(*agents: str) -> tuple[str, str, int]:
+        paths = [str(board.folder / name) for name in agents]
+        deadline = Deadline.after(20, "the test")
+        (file,) = pull.list_remote(board, ["file"], folder=str(board.folder), deadline=deadline, agents=paths)
+        return file.tool, file.hash, file.size
+
+    assert found("absent", "broken") == ("sha256sum", NAME, len(CONTENT))
+    # That the agent was asked is seen by its answer, which is wrong on purpose.
+    assert found("absent", "agent", "broken") == ("sha256sum", NAME[::-1], len(CONTENT))
+
+
+def test_a_corrupted_pull_is_repeated_and_the_old_file_stays_until_the_new_one_is_whole(
+    session: Session, board: LocalBoard, file: Path, tmp_path: Path
+) -> None:
+    there = place(session, board, file)
+    back = tmp_path / "back"
+    back.write_bytes(b"old")
+    board.on_receive = flip_byte
+    with pytest.raises(ContentDiffers):
+        pull_files(session, board, [str(there)], back)
+    assert back.read_bytes() == b"old"
+    assert names(tmp_path) & {".back.part"} == set()
+    assert board.calls.count("receive") == 2
+
+
+def test_what_is_not_there_is_named(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    for remote in (board.folder / "nope", board.folder / "no/where"):
+        with pytest.raises(RemoteFileMissing, match=r"nope|no$|no\."):
+            pull_files(session, board, [str(remote)], tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_a_path_that_hdc_would_change_is_refused(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    (board.folder / "100%d").write_text("x")
+    with pytest.raises(UnsafePath):
+        pull_files(session, board, [str(board.folder / "100%d")], tmp_path / "back")
+
+
+def test_patterns_name_files_and_all_else_in_them_is_quoted(
+    session: Session, board: LocalBoard, tmp_path: Path
+) -> None:
+    (board.folder / "out").mkdir()
+    for name in ("a 1.npy", "a 2.npy", "b.npy", "$(touch x).npy"):
+        (board.folder / name).write_text(name)
+    found = fetch_files(
+        session,
+        board,
+        [as_pattern("a *.npy"), as_pattern("$(touch x).np?")],
+        folder=str(board.folder),
+        place=lambda name: tmp_path / "back" / name,
+    )
+    assert [file.local.name for file in found] == ["a 1.npy", "a 2.npy", "$(touch x).npy"]
+    assert not (board.folder / "x").exists()
+
+
+def test_a_pattern_that_fits_nothing_is_an_error(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    with pytest.raises(RemoteFileMissing, match=r"\*\.npy"):
+        fetch_files(session, board, ["*.npy"], folder=str(board.folder), place=lambda name: tmp_path / name)
+
+
+def test_a_name_that_would_leave_the_folder_is_refused(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    (board.folder / "in").mkdir()
+    (board.folder / "secret").write_text("x")
+    with pytest.raises(UsageError):
+        fetch_files(session, board, ["../secret"], folder=str(board.folder / "in"), place=lambda name: tmp_path / name)

@@ -1,0 +1,76 @@
+"""The host toolchain: what compiles, and what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchains.arch import Arch
+
+if TYPE_CHECKING:
+    from toolchains.sdk import Sdk
+
+HOST_TOOLCHAINS = ("ohos", "zig")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostToolchain:
+    """A compiler that is ready to be used, for one arch and one CPU tuning."""
+
+    name: str
+    """``zig`` or ``ohos``."""
+    arch: Arch
+    cpu: str
+    """Name of the CPU tuning; ``generic`` when none was asked for."""
+    static: bool
+    """Whether programs are linked statically, C library included."""
+    file: Path
+    """The rendered CMake toolchain file."""
+    id: str
+    """SHA-256 of everything that a build's result depends on; the same wherever the toolchain lies on the disk."""
+    title: str
+    """For people: ``ziglang 0.17.1 (clang 22.1.8), static musl, hard float``."""
+    bin: Path
+    """Folder of the programs below, each of which needs no further flags."""
+    cc: Path
+    cxx: Path
+    ar: Path
+    ranlib: Path
+    strip: tuple[str, ...]
+    """Words before the file's name in a call that strips it in place; empty when linking has done so already."""
+    environment: Mapping[str, str]
+    """Variables that the compiler, and ccache in front of it, should see."""
+    sdk: Sdk | None
+    stl: str
+    """C++ library: ``c++_static``, ``c++_shared`` or ``none``."""
+    link_flags: tuple[str, ...] = ()
+    """What a build without CMake should add to its links; CMake gets it from `file`."""
+    runtime_libraries: tuple[Path, ...] = ()
+    """Shared libraries that must travel with the programs."""
+    prefixes: tuple[Path, ...] = ()
+    """Folders with libraries for the board, in which packages are looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolchainRequest:
+    """What was asked for; empty text and None mean "the toolchain's own default"."""
+
+    arch: Arch
+    cpu: str = ""
+    static: bool | None = None
+    stl: str = ""
+    prefixes: tuple[Path, ...] = ()
+    versioned_sonames: bool = True
+    """False: shared libraries are called ``libx.so`` only, as app packages need it (ohos)."""
+    allow_undefined: bool = False
+    """True: shared libraries may have symbols that nothing defines (ohos)."""
+    fatal_link_warnings: bool = True
+    """False: a warning of the linker does not end the build (ohos)."""
+    find_on_host: bool = False
+    """True: packages, headers and libraries outside the prefixes and the SDK are found as well (ohos)."""
+    compatible_sdk_version: str = ""
+    """Lowest API version of the boards, such as ``20`` (ohos, SDK 6.1 and later)."""
+    sanitizers: tuple[str, ...] = field(default=())
+    """``address``, ``hwaddress``, ``thread``, ``undefined`` (ohos)."""

@@ -36,8 +36,3 @@ class Deadline:
 
     def error(self) -> DeadlineExpired:
         return DeadlineExpired(f"No end of {self.waits_for} after {self.seconds:g} s.")
-
-    def check(self) -> None:
-        """Raises DeadlineExpired when the time is over."""
-        if self.expired:
-            raise self.error()

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -16,14 +16,13 @@ from urllib.parse import urlsplit
 
 from core.console import Progress
 from core.deadline import Deadline
-from core.errors import CannotWrite, IntegrityError, NetworkError, NotEnoughSpace, NotTheFile
-from core.files import human_bytes, require_space, sha256_file, sha256_text, write_json
+from core.errors import CannotWrite, IntegrityError, NotEnoughSpace, NotTheFile
+from core.files import CHUNK, human_bytes, require_space, sha256_file, sha256_text, write_json
 from core.http import Fetch, RemoteState, Transport, refuse_offline
 from core.http_errors import shown
 from core.locks import hold
 from core.session import Session
 
-OnChunk = Callable[[bytes], None]
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
 
@@ -49,15 +48,13 @@ def download(
     sha256: str = "",
     size: int | None = None,
     title: str = "",
-    on_chunk: OnChunk | None = None,
-    headers: Mapping[str, str] | None = None,
     transport: Transport | None = None,
 ) -> Downloaded:
     """Fetches `url` into `target`, going on from what an earlier, broken-off call left in ``<target>.part``.
 
     With `sha256` an existing target is verified and reused, and a fetched one is refused when it differs; without
     it an existing target is reused only while the server says that it is still the same file. `size` in bytes is
-    checked before anything is fetched. `on_chunk` is told all bytes of the file in order, reused ones included.
+    checked before anything is fetched.
     Other processes with the same target wait and then reuse.
 
     Raises the classes of `core.http`, IntegrityError (the file is kept as ``<target>.rejected-…``), NotEnoughSpace,
@@ -76,8 +73,6 @@ def download(
                 sha256=sha256.lower(),
                 size=size,
                 title=title,
-                on_chunk=on_chunk,
-                headers=headers or {},
                 transport=transport,
             )
             digest = job.reuse_target() or job.fetch()
@@ -128,8 +123,6 @@ class _Job:
     sha256: str
     size: int | None
     title: str
-    on_chunk: OnChunk | None
-    headers: Mapping[str, str]
     transport: Transport | None
     downloaded: int = 0
     reused: int = 0
@@ -156,8 +149,6 @@ class _Job:
                 f"{self.target} has sha256 {digest}, not {self.sha256}: kept as {aside.name} and fetched anew."
             )
             return ""
-        if self.on_chunk is not None:
-            _replay(self.target, self.on_chunk)
         self.reused = self.target.stat().st_size
         return digest
 
@@ -165,7 +156,7 @@ class _Job:
         """Fetches the file, from the part when there is one; returns its hash."""
         refuse_offline(self.session, self.url)
         digest, resumed = self._fetch_once()
-        if self._wrong(digest) and resumed and self.on_chunk is None:
+        if self._wrong(digest) and resumed:
             # A part without validators may stem from an older edition of the file: that is no reason to refuse it.
             self.session.console.warn(
                 f"{self.title}: the resumed file has another hash; fetching it once more in full."
@@ -189,9 +180,7 @@ class _Job:
                 self._take_part(state, bar)
             if length and known.size == length:
                 return state.hexdigest(), True
-            fetch = Fetch(
-                self.session, self.url, start=length, known=known, headers=self.headers, transport=self.transport
-            )
+            fetch = Fetch(self.session, self.url, start=length, known=known, transport=self.transport)
             try:
                 state, length = self._append(fetch, file, state, length, bar)
             finally:
@@ -206,7 +195,7 @@ class _Job:
         with contextlib.closing(fetch.chunks()) as chunks:
             for offset, chunk in chunks:
                 if offset != length:
-                    state, length = self._start_over(file, length), 0
+                    state, length = self._start_over(file), 0
                     first = True
                 if first:
                     self._check_offer(fetch.remote, length)
@@ -215,8 +204,6 @@ class _Job:
                 write_all(file, chunk)
                 state.update(chunk)
                 length += len(chunk)
-                if self.on_chunk is not None:
-                    self.on_chunk(chunk)
                 bar.advance(len(chunk))
         if self.size is not None and length != self.size:
             raise NotTheFile(
@@ -225,13 +212,8 @@ class _Job:
             )
         return state, length
 
-    def _start_over(self, file: IO[bytes], length: int) -> hashlib._Hash:
+    def _start_over(self, file: IO[bytes]) -> hashlib._Hash:
         """Empties the part: the server sends the file from its beginning."""
-        if length and self.on_chunk is not None:
-            file.truncate(0)
-            raise NetworkError(
-                f"{shown(self.url)} changed while it was being fetched.", remedy="Run the command again."
-            )
         self.session.console.detail(f"    {self.title}: the server sends it from the beginning")
         file.truncate(0)
         self.reused = 0
@@ -266,14 +248,11 @@ class _Job:
 
     def _take_part(self, state: hashlib._Hash, bar: Progress) -> None:
         bar.say("checking what is there")
-
-        def take(chunk: bytes) -> None:
-            state.update(chunk)
-            bar.advance(len(chunk))
-            if self.on_chunk is not None:
-                self.on_chunk(chunk)
-
-        self.reused = _replay(self.part, take)
+        with self.part.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                state.update(chunk)
+                bar.advance(len(chunk))
+            self.reused = file.tell()
         bar.say("going on")
 
     def _noted(self) -> tuple[RemoteState, str]:
@@ -291,7 +270,7 @@ class _Job:
             return False
         if self.session.settings.offline:
             return True
-        fetch = Fetch(self.session, self.url, headers=self.headers, transport=self.transport)
+        fetch = Fetch(self.session, self.url, transport=self.transport)
         with contextlib.closing(fetch.chunks()) as chunks:
             next(chunks, None)
         self.downloaded += fetch.received
@@ -345,13 +324,6 @@ def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
     view = memoryview(chunk)
     while view:
         view = view[file.write(view) :]
-
-
-def _replay(path: Path, take: OnChunk) -> int:
-    with path.open("rb") as file:
-        while chunk := file.read(1024 * 1024):
-            take(chunk)
-        return file.tell()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,14 +59,12 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def sha256_file(path: Path, progress: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of a file in hex; `progress` is told the number of bytes of each step."""
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file in hex."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
-            if progress is not None:
-                progress(len(chunk))
     return digest.hexdigest()
 
 

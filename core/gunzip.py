@@ -1,204 +1,165 @@
 """Gzip decompression of a stream that can go on in another process, in the middle of the stream.
 
-Deflate's state cannot be saved as such. But data that is compressed already, such as zip files inside a tar.gz, is
-kept by deflate in *stored* blocks (RFC 1951, 3.2.4), and these begin at a byte with their length and its complement.
-From there, a fresh decompressor that is given the last 32 KiB of output goes on as the first one would. Such a place
-is searched by its pattern, and believed only after a second decompressor has given the same output for a while.
+At the border of two deflate blocks the state of decompression is small: the last 32 KiB of output, and up to 7 bits of
+the last byte (zlib's own examples/zran.c). Python's `zlib` does not tell where the borders are, so the same library is
+called without it.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
+import ctypes
+import functools
+import sys
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.errors import DamagedArchive
+from core.errors import DamagedArchive, HostToolMissing
 
-MAGIC = b"\x1f\x8b"
+MAGIC = 0x1F
+"""The first byte of a member (RFC 1952, 2.3.1)."""
 WINDOW = 32768
-LONGEST_HEADER = 1_000_000
-STORED_BLOCK = b"\x00"
-"""Header of a stored block that is not the last: three zero bits, padded to a byte."""
-TRIAL_BYTES = 128 * 1024
-"""Output for which the second decompressor must agree."""
-TRAILER_BYTES = 8
 SLICE = 64 * 1024
-"""Input that is decompressed at once: deflate makes at most 1032 times as much of it."""
+"""Output that is given at once."""
+TRAILER_BYTES = 8
+GZIP, RAW = 31, -15
+"""Window bits of zlib: with gzip's header and trailer, or without."""
+STOP_AT_BORDERS, OK, STREAM_END, NO_PROGRESS = 5, 0, 1, -5
+"""Z_BLOCK, Z_OK, Z_STREAM_END, Z_BUF_ERROR of zlib.h."""
+AT_BORDER, IN_LAST_BLOCK = 128, 64
+"""Bits of data_type, see inflate in zlib.h."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GunzipState:
-    """Where decompression can go on: `window` is the output just before that place."""
+    """Where decompression can go on."""
 
     window: bytes
-    crc: int
-    length: int
-    """Bytes of output of the current gzip member, modulo 2^32."""
+    """The output just before that place."""
+    bits: int
+    """How many bits of `last_byte` are not used yet."""
+    last_byte: int
+    skip: int
+    """Bytes between the begin of the piece of input in which the place lies and the place."""
 
 
 class Gunzip:
     """Takes compressed bytes and gives the plain ones; raises DamagedArchive for what is not gzip.
 
-    Members may follow one another, as `gzip` allows; zero bytes at the end are padding.
+    Members may follow one another, as `gzip` allows; zero bytes at the end are padding. After a `state` the checksum
+    at the member's end is not compared: who saves states has a hash of the whole.
     """
 
     def __init__(self, state: GunzipState | None = None) -> None:
-        self._body: zlib._Decompress | None = None
-        """The decompressor within a member; None between members."""
-        self._held = b""
-        """Begin of a header or trailer that has not come whole."""
-        self._window = b""
-        self._crc = self._length = 0
-        self._trial: _Trial | None = None
-        self._begun = state is not None
+        self._zlib = _library()
+        self._stream = _Stream()
+        self._output = ctypes.create_string_buffer(SLICE)
+        self._piece = b""
+        self._last_byte = 0
+        self._skip = state.skip if state is not None else 0
+        self._raw = self._within = self._begun = state is not None
+        bits = ctypes.c_int(RAW if state is not None else GZIP)
+        version = ctypes.c_char_p(self._zlib.zlibVersion())
+        self._must("inflateInit2_", bits, version, ctypes.c_int(ctypes.sizeof(_Stream)))
+        weakref.finalize(self, self._zlib.inflateEnd, ctypes.byref(self._stream))
         if state is not None:
-            self._body = _decoder_from(state)
-            self._window, self._crc, self._length = state.window, state.crc, state.length
+            self._must("inflatePrime", ctypes.c_int(state.bits), ctypes.c_int(state.last_byte >> (8 - state.bits)))
+            self._must("inflateSetDictionary", state.window, ctypes.c_uint(len(state.window)))
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Plain bytes of `data`, piece by piece."""
-        data, self._held = self._held + data if self._held else data, b""
-        while data:
-            if self._body is None:
-                rest = self._begin_member(data)
-            elif self._body.eof:
-                rest = self._end_member(data)
-            else:
-                at = 0
-                while at < len(data) and not self._body.eof:
-                    yield from self._inflate(self._body, data[at : at + SLICE])
-                    at += SLICE
-                rest = self._body.unused_data + data[at:]
-            if rest is None:
-                self._held = data
+        stream, output = self._stream, self._output
+        skipped = min(self._skip, len(data))
+        self._skip -= skipped
+        self._last_byte = self._piece[-1] if self._piece else self._last_byte
+        self._piece = data
+        stream.next_in, stream.avail_in = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0, len(data)
+        self._pass_over(skipped)
+        progress = True
+        while progress and (stream.avail_in or self._within):
+            if not self._within and not self._begin_member():
                 return
-            data = rest
+            stream.next_out, stream.avail_out = ctypes.addressof(output), SLICE
+            code = self._zlib.inflate(ctypes.byref(stream), STOP_AT_BORDERS)
+            if code not in (OK, STREAM_END, NO_PROGRESS):
+                raise DamagedArchive(f"The compressed data is damaged: {(stream.msg or b'').decode()}.")
+            if stream.avail_out < SLICE:
+                yield ctypes.string_at(output, SLICE - stream.avail_out)
+            progress = code != NO_PROGRESS
+            if code == STREAM_END:
+                self._end_member()
 
     def finish(self) -> None:
         """Says that the stream ended; raises DamagedArchive when it may not end here."""
-        if self._body is not None or self._held or not self._begun:
+        if self._within or self._skip or not self._begun:
             raise DamagedArchive("The compressed data ends too early.")
 
     def save(self) -> GunzipState | None:
-        """The state, to be taken exactly before a place that `find_stored_block` names; None when there is none."""
-        if self._body is None or self._body.eof or len(self._window) < WINDOW:
+        """The state after what `feed` has just given; None when that is not the end of a block."""
+        kind = self._stream.data_type
+        if not self._within or not kind & AT_BORDER or kind & IN_LAST_BLOCK:
             return None
-        return GunzipState(window=self._window, crc=self._crc, length=self._length)
+        window, length = ctypes.create_string_buffer(WINDOW), ctypes.c_uint()
+        self._must("inflateGetDictionary", window, ctypes.byref(length))
+        used = len(self._piece) - self._stream.avail_in
+        last_byte = self._piece[used - 1] if used else self._last_byte
+        return GunzipState(window=window.raw[: length.value], bits=kind & 7, last_byte=last_byte, skip=used)
 
-    def try_out(self, state: GunzipState) -> None:
-        """Begins to compare a decompressor made of `state` with this one; `trial` tells how that goes."""
-        self._trial = _Trial(_decoder_from(state))
-
-    @property
-    def trial(self) -> bool | None:
-        """True when the state that is tried out has proved right, False when wrong, None while it is not known."""
-        return self._trial.verdict if self._trial is not None else False
-
-    def _inflate(self, body: zlib._Decompress, data: bytes) -> Iterator[bytes]:
-        try:
-            plain = body.decompress(data)
-        except zlib.error as error:
-            raise DamagedArchive(f"The compressed data is damaged: {error}.") from error
-        if self._trial is not None:
-            self._trial.compare(data, plain, body.eof)
-        if plain:
-            self._crc = zlib.crc32(plain, self._crc)
-            self._length = (self._length + len(plain)) & 0xFFFFFFFF
-            self._window = plain[-WINDOW:] if len(plain) >= WINDOW else (self._window + plain)[-WINDOW:]
-            yield plain
-
-    def _begin_member(self, data: bytes) -> bytes | None:
-        """What follows a member's header; None when more bytes are needed."""
-        if self._begun and not data.strip(b"\0"):
-            return b""
-        if not MAGIC.startswith(data[: len(MAGIC)]) and not data.startswith(MAGIC):
+    def _begin_member(self) -> bool:
+        """False when nothing but padding follows."""
+        at = len(self._piece) - self._stream.avail_in
+        if self._begun and self._piece[at] == 0 and not self._piece[at:].strip(b"\0"):
+            return False
+        if self._piece[at] != MAGIC:
             raise DamagedArchive("The data is not gzip-compressed: it does not begin as gzip does.")
-        length = _header_length(data)
-        if length is None:
-            return None
-        self._body = zlib.decompressobj(-zlib.MAX_WBITS)
-        self._begun = True
-        self._window, self._crc, self._length = b"", 0, 0
-        return data[length:]
+        self._must("inflateReset2", ctypes.c_int(GZIP))
+        self._raw, self._within, self._begun = False, True, True
+        return True
 
-    def _end_member(self, data: bytes) -> bytes | None:
-        if len(data) < TRAILER_BYTES:
-            return None
-        if data[:TRAILER_BYTES] != struct.pack("<II", self._crc, self._length):
-            raise DamagedArchive("The compressed data is damaged: its checksum differs.")
-        self._body = None
-        return data[TRAILER_BYTES:]
+    def _end_member(self) -> None:
+        self._within = False
+        if self._raw:
+            skipped = min(TRAILER_BYTES, self._stream.avail_in)
+            self._pass_over(skipped)
+            self._skip = TRAILER_BYTES - skipped
 
+    def _pass_over(self, count: int) -> None:
+        self._stream.next_in += count
+        self._stream.avail_in -= count
 
-class _Trial:
-    """A decompressor that was begun in the middle, beside the one that began at the beginning."""
-
-    def __init__(self, decoder: zlib._Decompress) -> None:
-        self.verdict: bool | None = None
-        self._decoder = decoder
-        self._left = TRIAL_BYTES
-
-    def compare(self, data: bytes, plain: bytes, ended: bool) -> None:
-        if self.verdict is not None:
-            return
-        try:
-            same = self._decoder.decompress(data, len(plain) + 1) == plain and not self._decoder.eof
-        except zlib.error:
-            same = False
-        self._left -= len(plain)
-        if not same or ended:
-            self.verdict = False
-        elif self._left <= 0:
-            self.verdict = True
+    def _must(self, function: str, *arguments: object) -> None:
+        code = getattr(self._zlib, function)(ctypes.byref(self._stream), *arguments)
+        if code != OK:
+            raise DamagedArchive(f"The decompression cannot go on: {function} of zlib says {code}.")
 
 
-def find_stored_block(data: bytes, start: int = 0) -> int:
-    """Index of the length field of what looks like a stored block followed by another, or -1."""
-    if len(data) - start < 16:
-        return -1
-    view = memoryview(data)[start:]
-    # Where a length is followed by its complement, both bytes of this are 255.
-    pattern = (int.from_bytes(view[2:], "little") ^ int.from_bytes(view[:-2], "little")).to_bytes(
-        len(view) - 2, "little"
+class _Stream(ctypes.Structure):
+    """z_stream of zlib.h. zlib itself compares its size."""
+
+    _fields_ = (
+        ("next_in", ctypes.c_size_t),
+        ("avail_in", ctypes.c_uint),
+        ("total_in", ctypes.c_ulong),
+        ("next_out", ctypes.c_size_t),
+        ("avail_out", ctypes.c_uint),
+        ("total_out", ctypes.c_ulong),
+        ("msg", ctypes.c_char_p),
+        ("state", ctypes.c_void_p),
+        ("zalloc", ctypes.c_void_p),
+        ("zfree", ctypes.c_void_p),
+        ("opaque", ctypes.c_void_p),
+        ("data_type", ctypes.c_int),
+        ("adler", ctypes.c_ulong),
+        ("reserved", ctypes.c_ulong),
     )
-    at = pattern.find(b"\xff\xff")
-    while at >= 0:
-        following = at + 4 + int.from_bytes(view[at : at + 2], "little")
-        if (
-            following > at + 4
-            and view[following : following + 1] == STORED_BLOCK
-            and pattern[following + 1 : following + 3] == b"\xff\xff"
-        ):
-            return start + at
-        at = pattern.find(b"\xff\xff", at + 1)
-    return -1
 
 
-def _decoder_from(state: GunzipState) -> zlib._Decompress:
-    decoder = zlib.decompressobj(-zlib.MAX_WBITS, zdict=state.window)
-    decoder.decompress(STORED_BLOCK)
-    return decoder
-
-
-def _header_length(data: bytes) -> int | None:
-    """Bytes of a member's header (RFC 1952, 2.3); None when more are needed to tell."""
-    if len(data) < 10:
-        return None
-    if data[2] != 8 or data[3] & 0xE0:
-        raise DamagedArchive("The data is compressed in a way that gzip does not know.")
-    flags, at = data[3], 10
-    if flags & 4:
-        if len(data) < at + 2:
-            return None
-        at += 2 + int.from_bytes(data[at : at + 2], "little")
-    for flag in (8, 16):  # name, comment
-        if flags & flag:
-            end = data.find(b"\0", at)
-            if end < 0:
-                if len(data) > LONGEST_HEADER:
-                    raise DamagedArchive("The data begins with a gzip header without end.")
-                return None
-            at = end + 1
-    at += 2 if flags & 2 else 0
-    return at if len(data) >= at else None
+@functools.cache
+def _library() -> ctypes.CDLL:
+    name = "libz.1.dylib" if sys.platform == "darwin" else "libz.so.1"
+    try:
+        library = ctypes.CDLL(name)
+        library.zlibVersion.restype = ctypes.c_char_p
+        return library
+    except OSError as error:
+        raise HostToolMissing(f"The library zlib ({name}) is not on this machine.", remedy="Install zlib1g.") from error

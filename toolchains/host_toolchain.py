@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,15 +62,3 @@ class ToolchainRequest:
     static: bool | None = None
     stl: str = ""
     prefixes: tuple[Path, ...] = ()
-    versioned_sonames: bool = True
-    """False: shared libraries are called ``libx.so`` only, as app packages need it (ohos)."""
-    allow_undefined: bool = False
-    """True: shared libraries may have symbols that nothing defines (ohos)."""
-    fatal_link_warnings: bool = True
-    """False: a warning of the linker does not end the build (ohos)."""
-    find_on_host: bool = False
-    """True: packages, headers and libraries outside the prefixes and the SDK are found as well (ohos)."""
-    compatible_sdk_version: str = ""
-    """Lowest API version of the boards, such as ``20`` (ohos, SDK 6.1 and later)."""
-    sanitizers: tuple[str, ...] = field(default=())
-    """``address``, ``hwaddress``, ``thread``, ``undefined`` (ohos)."""

@@ -15,7 +15,6 @@ from toolchains.sdk import TOOLCHAIN_FILE, Sdk, this_host
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
 STLS = ("c++_static", "c++_shared", "none")
-SANITIZERS = {"address": "ASAN", "hwaddress": "HWASAN", "thread": "TSAN", "undefined": "UBSAN"}
 STACK_BYTES = 8 * 1024 * 1024
 PROGRAMS = ("ohos-cc", "ohos-c++")
 ELSEWHERE = Path("<native>")
@@ -109,7 +108,7 @@ def _choose_stl(request: ToolchainRequest) -> str:
 
 
 def _check(build: _Build) -> None:
-    sdk, request, triple = build.sdk, build.request, build.tuning.arch.ohos_triple
+    sdk, triple = build.sdk, build.tuning.arch.ohos_triple
     if sdk.host != this_host():
         raise ToolchainError(
             f"The SDK in {sdk.root} runs on {sdk.host}; this is {this_host()}.",
@@ -124,19 +123,6 @@ def _check(build: _Build) -> None:
                 f"The SDK in {sdk.root} has no {path.relative_to(sdk.native)}, without which nothing can be built for "
                 f"{build.tuning.arch.name}."
             )
-    text = (sdk.native / TOOLCHAIN_FILE).read_text(errors="replace")
-    for sanitizer in request.sanitizers:
-        if sanitizer not in SANITIZERS:
-            raise unknown_name("sanitizer", sanitizer, SANITIZERS)
-        if f"OHOS_ENABLE_{SANITIZERS[sanitizer]}" not in text:
-            raise ToolchainError(
-                f"The SDK {sdk.version} does not know the sanitizer {sanitizer}.", remedy="Use a newer SDK."
-            )
-    if request.compatible_sdk_version and "OHOS_COMPATIBLE_SDK_VERSION" not in text:
-        raise ToolchainError(
-            f"The SDK {sdk.version} cannot build for another API version than its own (6.1 and later can).",
-            remedy="Use the SDK of that API version.",
-        )
 
 
 def _render_files(build: _Build, native: Path) -> dict[str, str]:
@@ -151,12 +137,6 @@ def _render_files(build: _Build, native: Path) -> dict[str, str]:
         executable_flags=build.executable_flags,
         prefixes=request.prefixes,
         pkg_config_libdir=pkg_config_folders(request.prefixes),
-        find_on_host=request.find_on_host,
-        allow_undefined=request.allow_undefined,
-        versioned_sonames=request.versioned_sonames,
-        fatal_link_warnings=request.fatal_link_warnings,
-        compatible_sdk_version=request.compatible_sdk_version,
-        sanitizers=[SANITIZERS[name] for name in request.sanitizers],
     )
     files = {"toolchain.cmake": cmake, "modules/Platform/OHOS.cmake": (TEMPLATES / "ohos-platform.cmake").read_text()}
     for program, compiler in zip(PROGRAMS, ("clang", "clang++"), strict=True):

@@ -8,7 +8,6 @@ goes on there after a crash, a kill or a power cut, and fetches next to nothing 
 from __future__ import annotations
 
 import base64
-import copy
 import dataclasses
 import json
 import os
@@ -25,7 +24,7 @@ from typing import Any
 from core.download import write_all
 from core.errors import DamagedArchive, HostileArchive
 from core.files import require_space
-from core.gunzip import Gunzip, GunzipState, find_stored_block
+from core.gunzip import Gunzip, GunzipState
 from core.session import Session
 from core.sha256 import Sha256, new_sha256, restore_sha256
 from core.tarstream import TarPlace, TarStream
@@ -37,10 +36,10 @@ CHECKPOINT = "checkpoint.json"
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 """Input between two saved states: what a killed process has to fetch again at most, and a little more."""
 STEP_BYTES = 256 * 1024
-"""Input in which a place to go on from is looked for: stored blocks have at most 64 KiB, and two are needed."""
+"""Input that is hashed at once; what is fetched again begins where a step does."""
 GROWTH = 3.2
 """Unpacked bytes for each byte of a package, as measured on published ones: for the first look at the disk's room."""
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(kw_only=True)
@@ -76,11 +75,9 @@ class OnePass:
         self._spools: dict[str, Spool] = {}
         self._unpacked: dict[str, Unpacked] = {}
         self._jobs: dict[str, Future[None]] = {}
-        self._candidate: dict[str, Any] | None = None
         self._hash: Sha256 = new_sha256()
         self._gunzip: Gunzip | None = Gunzip()
-        self._tar: TarStream | None = TarStream(self._open_member)
-        self._seen: list[str] = []
+        self._tar = TarStream(self._open_member)
         self._writer: _SpoolWriter | None = None
         self.offset = self._saved_at = 0
         self._restore()
@@ -106,28 +103,25 @@ class OnePass:
 
     def _step(self, chunk: bytes) -> None:
         self._raise_failed_jobs()
-        due = self.offset - self._saved_at >= CHECKPOINT_BYTES and bool(self._sha256)
-        at = find_stored_block(chunk) if due and self._gunzip is not None and self._candidate is None else -1
-        if at >= 0:
-            self._take(chunk[:at])
-            self._begin_trial()
-            chunk = chunk[at:]
-        self._take(chunk)
-        self._end_trial()
-        if due and self._gunzip is None:
-            self._save(self._snapshot())
+        if self._gunzip is not None:
+            self._unpack_step(self._gunzip, chunk)
+        self._hash.update(chunk)
+        self.offset += len(chunk)
+        if self._gunzip is None:
+            self._save_if_due(None)
 
     def finish(self) -> str:
         """Waits until all is unpacked and returns the tarball's SHA-256, which the caller compares."""
-        if self._gunzip is not None and self._tar is not None:
+        if self._gunzip is not None:
             self._gunzip.finish()
             self._tar.finish()
         missing = [name for name in self._components if name not in self._spools]
         if missing:
-            zips = [name for name in self._seen if name.endswith(".zip")]
+            seen = self._tar.place.seen
+            zips = [name for name in seen if name.endswith(".zip")]
             raise DamagedArchive(
                 f"The archive holds no {' and no '.join(missing)} for this host; it holds "
-                f"{', '.join(zips[:12]) or ', '.join(self._seen[:12]) or 'no files'}.",
+                f"{', '.join(zips[:12]) or ', '.join(seen[:12]) or 'no files'}.",
                 remedy="Choose another host or other components, or another archive.",
             )
         for job in self._jobs.values():
@@ -145,17 +139,12 @@ class OnePass:
 
     # the stream --------------------------------------------------------------------------------------
 
-    def _take(self, data: bytes) -> None:
-        self._hash.update(data)
-        self.offset += len(data)
-        if self._gunzip is None or self._tar is None:
-            return
-        for plain in self._gunzip.feed(data):
+    def _unpack_step(self, gunzip: Gunzip, chunk: bytes) -> None:
+        for plain in gunzip.feed(chunk):
             self._tar.feed(plain)
-        self._seen = self._tar.place.seen
+            self._save_if_due(gunzip)
         if self._sha256 and all(name in self._spools and self._spools[name].whole for name in self._components):
-            # What follows is hashed, but holds nothing that is wanted.
-            self._gunzip = self._tar = self._candidate = None
+            self._gunzip = None  # what follows is hashed, but holds nothing that is wanted
 
     def _open_member(self, name: str, size: int) -> _SpoolWriter | None:
         found = self._pattern.search(name)
@@ -204,47 +193,28 @@ class OnePass:
 
     # saving and restoring ----------------------------------------------------------------------------
 
-    def _begin_trial(self) -> None:
-        if self._gunzip is None:
+    def _save_if_due(self, gunzip: Gunzip | None) -> None:
+        """Saves the state as it is where the current step began, and how `gunzip` goes on from there."""
+        if not self._sha256 or self.offset - self._saved_at < CHECKPOINT_BYTES:
             return
-        state = self._gunzip.save()
-        snapshot = self._snapshot(state) if state is not None else None
-        if state is not None and snapshot is not None:
-            self._candidate = snapshot
-            self._gunzip.try_out(state)
+        place = gunzip.save() if gunzip is not None else None
+        digest = self._hash.save()
+        if digest and (gunzip is None or place is not None):
+            self._save(digest, place)
 
-    def _end_trial(self) -> None:
-        if self._candidate is None or self._gunzip is None or self._gunzip.trial is None:
-            return
-        if self._gunzip.trial:
-            self._save(self._candidate)
-        self._candidate = None
-
-    def _snapshot(self, gunzip: GunzipState | None = None) -> dict[str, Any] | None:
-        state = self._hash.save()
-        if not state:
-            return None
-        place = dataclasses.asdict(self._tar.place) if self._tar is not None else None
-        if place is not None:
-            place["held"] = _text(place["held"])
-        return copy.deepcopy(
-            {
-                "identity": self._identity,
-                "offset": self.offset,
-                "hash": _text(state),
-                "gunzip": {**dataclasses.asdict(gunzip), "window": _text(gunzip.window)} if gunzip else None,
-                "tar": place,
-                "spools": {component: dataclasses.asdict(spool) for component, spool in self._spools.items()},
-            }
-        )
-
-    def _save(self, snapshot: dict[str, Any] | None) -> None:
-        if snapshot is None:
-            return
-        whole = {name for name, spool in snapshot["spools"].items() if Spool(**spool).whole}
-        trees = sorted(whole & set(self._unpacked))
-        write_quickly(self._staging / CHECKPOINT, json.dumps({**snapshot, "trees": trees}))
-        self._saved_at = snapshot["offset"]
+    def _save(self, digest: bytes, gunzip: GunzipState | None) -> None:
+        trees = sorted(self._unpacked)
+        state = {
+            "identity": self._identity,
+            "offset": self.offset,
+            "hash": _text(digest),
+            "gunzip": {**dataclasses.asdict(gunzip), "window": _text(gunzip.window)} if gunzip else None,
+            "tar": {**dataclasses.asdict(self._tar.place), "held": _text(self._tar.place.held)},
+            "spools": {component: dataclasses.asdict(spool) for component, spool in self._spools.items()},
+            "trees": trees,
+        }
+        write_quickly(self._staging / CHECKPOINT, json.dumps(state))
+        self._saved_at = self.offset
         for component in trees:  # its zip is needed no more, now that the state says so
             self._zip(component).unlink(missing_ok=True)
 
@@ -268,13 +238,11 @@ class OnePass:
     def _take_up(self, saved: dict[str, Any], digest: Sha256) -> None:
         self._hash = digest
         self.offset = self._saved_at = saved["offset"]
-        if saved["gunzip"] is None:
-            self._gunzip = self._tar = None
-            return
-        state = {**saved["gunzip"], "window": _bytes(saved["gunzip"]["window"])}
-        self._gunzip = Gunzip(GunzipState(**state))
         place = TarPlace(**{**saved["tar"], "held": _bytes(saved["tar"]["held"])})
         self._tar = TarStream(self._open_member, place)
+        self._gunzip = None
+        if saved["gunzip"] is not None:
+            self._gunzip = Gunzip(GunzipState(**{**saved["gunzip"], "window": _bytes(saved["gunzip"]["window"])}))
 
     def _restore_packages(self, saved: dict[str, Any]) -> bool:
         for component, raw in saved["spools"].items():

@@ -49,12 +49,6 @@ def find_tuning(name: str, arch: Arch) -> Tuning:
     return tunings[wanted][arch.name]
 
 
-def list_tunings(arch: Arch | None = None) -> list[Tuning]:
-    """All tunings (of one arch), in the order of the file."""
-    tunings = read_tunings(TUNING_FILE).values()
-    return [one for arches in tunings for one in arches.values() if arch is None or one.arch == arch]
-
-
 @functools.cache
 def read_tunings(path: Path) -> Mapping[str, Mapping[str, Tuning]]:
     """All tunings of a file: name → arch → Tuning. Raises InvalidData that names the entry at fault."""

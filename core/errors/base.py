@@ -39,8 +39,6 @@ class OhforgeError(Exception):
     code: ClassVar[str] = ""
     category: ClassVar[Category] = Category.INTERNAL
     default_remedy: ClassVar[str] = ""
-    transient: ClassVar[bool] = False
-    """True when the same call may succeed if it is made again."""
 
     def __init__(self, message: str, *, remedy: str | None = None, **details: Any) -> None:
         super().__init__(message)

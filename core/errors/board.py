@@ -47,7 +47,6 @@ class BoardOffline(BoardError):
 
     code = "OHF7006"
     default_remedy = "Reconnect the board; for a TCP board run `hdc tconn ADDRESS`."
-    transient = True
 
 
 class HdcServerError(BoardError):
@@ -100,7 +99,6 @@ class TransferError(OhforgeError):
     code = "OHF7101"
     category = Category.TRANSFER
     default_remedy = "Run again: files that already arrived are not sent twice."
-    transient = True
 
 
 class RemoteFileMissing(TransferError):
@@ -108,7 +106,6 @@ class RemoteFileMissing(TransferError):
 
     code = "OHF7102"
     default_remedy = "List the folder with `invoke board.shell -- ls -l FOLDER`."
-    transient = False
 
 
 class ContentDiffers(TransferError):
@@ -116,7 +113,6 @@ class ContentDiffers(TransferError):
 
     code = "OHF7103"
     default_remedy = "The link or the storage corrupts data: try another cable, port or folder."
-    transient = False
 
 
 class RunError(OhforgeError):

@@ -91,7 +91,6 @@ class Busy(OhforgeError):
     code = "OHF7801"
     category = Category.BUSY
     default_remedy = "Wait for the other process, or end it."
-    transient = True
 
 
 class Interrupted(OhforgeError):

@@ -28,7 +28,6 @@ class NetworkError(OhforgeError):
     code = "OHF6601"
     category = Category.NETWORK
     default_remedy = "Check the network and the proxy settings, then run the command again: it resumes."
-    transient = True
 
 
 class NotFoundOnServer(NetworkError):
@@ -36,7 +35,6 @@ class NotFoundOnServer(NetworkError):
 
     code = "OHF6602"
     default_remedy = "Check the name or choose another source with --mirror."
-    transient = False
 
 
 class NotTheFile(NetworkError):
@@ -44,7 +42,6 @@ class NotTheFile(NetworkError):
 
     code = "OHF6603"
     default_remedy = "A proxy or a login page stands between; open the address in a browser to see it."
-    transient = False
 
 
 class Offline(NetworkError):
@@ -52,14 +49,12 @@ class Offline(NetworkError):
 
     code = "OHF6604"
     default_remedy = "Run once without --offline, or put the file in place with --archive."
-    transient = False
 
 
 class NoSourceLeft(NetworkError):
     """Every configured source was tried and none could give the file."""
 
     code = "OHF6605"
-    transient = False
 
 
 class ServerUnreached(NetworkError):

@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+import core.gunzip
 import core.sha256
-from core.errors import DamagedArchive, HostileArchive
-from core.gunzip import Gunzip, GunzipState, find_stored_block
+from core.errors import DamagedArchive, HostileArchive, HostToolMissing
+from core.gunzip import Gunzip, GunzipState
 from core.sha256 import new_sha256, restore_sha256
 from core.tarstream import TarPlace, TarStream
 
@@ -94,7 +95,8 @@ def test_headers_with_name_comment_extra_and_checksum_are_passed_over(tmp_path: 
     assert gunzip((tmp_path / "named.txt.gz").read_bytes(), 3) == b"content"
     raw = zlib.compressobj(wbits=-15)
     body = raw.compress(b"content") + raw.flush()
-    head = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x03\0abc" + b"name\0" + b"comment\0" + b"\0\0"
+    head = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x03\0abc" + b"name\0" + b"comment\0"
+    head += (zlib.crc32(head) & 0xFFFF).to_bytes(2, "little")
     trailer = zlib.crc32(b"content").to_bytes(4, "little") + (7).to_bytes(4, "little")
     assert gunzip(head + body + trailer, 1) == b"content"
 
@@ -125,67 +127,62 @@ def test_a_flipped_bit_is_noticed_by_the_checksum() -> None:
         gunzip(bytes(packed), 4096)
 
 
-def checkpoints(packed: bytes, size: int) -> list[tuple[int, GunzipState, bytes]]:
-    """(offset, state, output so far) of all places that proved right when `packed` was fed in pieces of `size`."""
-    decoder, plain, found = Gunzip(), bytearray(), []
-    candidate: tuple[int, GunzipState, bytes] | None = None
-    offset = 0
-    for piece in pieces(packed, size):
-        at = find_stored_block(piece) if candidate is None else -1
-        head = piece[: max(at, 0)]
-        for part in decoder.feed(head):
+def borders(packed: bytes, size: int) -> list[tuple[int, GunzipState, bytes]]:
+    """(begin of the piece, state, output so far) of all places that can be saved when `packed` is fed in pieces."""
+    decoder, plain, found = Gunzip(), b"", []
+    for number, piece in enumerate(pieces(packed, size)):
+        for part in decoder.feed(piece):
             plain += part
-        if at >= 0 and (state := decoder.save()) is not None:
-            candidate = (offset + at, state, bytes(plain))
-            decoder.try_out(state)
-        for part in decoder.feed(piece[len(head) :]):
-            plain += part
-        offset += len(piece)
-        if candidate is not None and decoder.trial is not None:
-            if decoder.trial:
-                found.append(candidate)
-            candidate = None
+            if (state := decoder.save()) is not None:
+                found.append((number * size, state, plain))
     return found
 
 
+@pytest.mark.parametrize("size", [1000, 1 << 17])
 @pytest.mark.parametrize("tool", [["gzip", "-1"], ["gzip", "-6"], ["gzip", "-9"], "python"])
-def test_decompression_goes_on_from_a_stored_block_of_data_that_was_compressed_before(tool: list[str] | str) -> None:
-    words = [NOISE[n * 7 : n * 7 + n % 9 + 2] for n in range(3000)]
+def test_decompression_goes_on_from_the_border_of_any_two_blocks(tool: list[str] | str, size: int) -> None:
     pick = random.Random(5)
-    deflated = zlib.compress(b" ".join(pick.choice(words) for _ in range(900_000)), 6)
-    plain = TEXT + deflated + NOISE + TEXT
+    deflated = zlib.compress(b" ".join(pick.choice([TEXT[:9], NOISE[:7], b"word"]) for _ in range(100_000)), 6)
+    plain = TEXT[:200_000] + deflated + NOISE[:200_000] + TEXT[:200_000]
     if tool == "python":
         packed = gzip.compress(plain, 6)
     else:
         packed = subprocess.run([*tool, "-c"], input=plain, stdout=subprocess.PIPE, check=True).stdout
-    found = checkpoints(packed, 1 << 17)
+    found = borders(packed, size)
     assert len(found) >= 4
-    for offset, state, before in found:
+    assert len({state.bits for _, state, _ in found}) > 1
+    for begin, state, before in found:
         decoder = Gunzip(state)
-        after = b"".join(part for piece in pieces(packed[offset:], 50_000) for part in decoder.feed(piece))
+        after = b"".join(part for piece in pieces(packed[begin:], 50_001) for part in decoder.feed(piece))
         decoder.finish()
         assert before + after == plain
 
 
-def test_text_without_stored_blocks_gives_no_place_instead_of_a_wrong_one() -> None:
-    assert checkpoints(gzip.compress(TEXT * 20), 1 << 14) == []
+def test_decompression_goes_on_from_a_member_into_those_that_follow_it() -> None:
+    first = gzip.compress(NOISE[:200_000])
+    packed = first + gzip.compress(b"two") + bytes(10)
+    begin, state, before = [place for place in borders(packed, 5000) if place[0] < len(first)][-1]
+    for size in (1, 9, 100_000):
+        decoder = Gunzip(state)
+        after = b"".join(part for piece in pieces(packed[begin:], size) for part in decoder.feed(piece))
+        decoder.finish()
+        assert before + after == NOISE[:200_000] + b"two"
+    cut = Gunzip(state)
+    for _ in cut.feed(packed[begin : len(first) - 3]):
+        pass
+    with pytest.raises(DamagedArchive):
+        cut.finish()
 
 
-def test_what_only_looks_like_a_stored_block_is_not_believed() -> None:
-    # A long stored block whose content imitates the begin of two further ones.
-    fake = b"\x10\x00\xef\xff" + b"x" * 16 + b"\x00\x10\x00\xef\xff" + b"y" * 16
-    plain = NOISE[:40_000] + fake + NOISE[40_000:600_000]
-    raw = zlib.compressobj(0, wbits=31)
-    packed = raw.compress(plain) + raw.flush()
-    at = packed.index(fake)
-    assert find_stored_block(packed, at) == at
-    decoder = Gunzip()
-    before = b"".join(decoder.feed(packed[:at]))
-    state = decoder.save()
-    assert state is not None
-    decoder.try_out(state)
-    assert before + b"".join(decoder.feed(packed[at:])) == plain
-    assert decoder.trial is False
+def test_without_zlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    core.gunzip._library.cache_clear()
+    monkeypatch.setattr("ctypes.CDLL", missing)
+    with pytest.raises(HostToolMissing, match="zlib") as caught:
+        Gunzip()
+    assert "zlib1g" in caught.value.remedy
 
 
 # tar -------------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def test_ctrl_c_leaves_nothing_running_and_the_build_goes_on_later(session: Sess
     ) as child:
         deadline = Deadline.after(300, "the sleeping step")
         while not pid.exists() and child.poll() is None:
-            deadline.check()
+            assert not deadline.expired
             time.sleep(0.1)
         child.send_signal(signal.SIGINT)
         _, complaint = child.communicate(timeout=60)
@@ -249,7 +249,7 @@ def assert_gone(pid_file: Path) -> None:
     pid = int(pid_file.read_text())
     deadline = Deadline.after(10, "the end of the step")
     while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text():
-        deadline.check()
+        assert not deadline.expired
         time.sleep(0.05)
 
 

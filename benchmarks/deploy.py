@@ -42,9 +42,9 @@ from core.testing import RecordingRunner  # noqa: E402
 from deploy import chunks  # noqa: E402
 from deploy.agent import agent_path, agents_to_ask_for, build_agent, find_agent  # noqa: E402
 from deploy.choose import stand_in  # noqa: E402
-from deploy.emulator.disk import create_board, start_board, stop_board  # noqa: E402
-from deploy.emulator.faults import FaultFile  # noqa: E402
-from deploy.emulator.tools import MARK, MARK_AT  # noqa: E402
+from deploy.emulator.board.boards import create_board, start_board, stop_board  # noqa: E402
+from deploy.emulator.board.faults import FaultFile  # noqa: E402
+from deploy.emulator.sandbox.tools import MARK, MARK_AT  # noqa: E402
 from deploy.hdc import HdcBoard  # noqa: E402
 from deploy.inspect import Question, survey_board  # noqa: E402
 from deploy.launch import run_shell  # noqa: E402

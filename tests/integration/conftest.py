@@ -12,7 +12,7 @@ from core.process import RealRunner
 from core.session import Session
 from deploy.board import Board
 from deploy.choose import choose_board
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from core.session import Session
 from deploy.board import Board
 from deploy.choose import choose_board
 from deploy.clean import clean_board
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 from deploy.transfer import push_files
 
 BASE = "/data/local/tmp/ohforge"

@@ -19,7 +19,7 @@ from core.session import PROJECT, Session
 from core.testing import RecordingRunner
 from deploy import faultlog
 from deploy.choose import choose_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.faults import FaultFile
 from deploy.hilog import LogFilter, last_run, read_filter, show_log
 from deploy.launch import LaunchRequest, run_program, run_shell
 from deploy.record import validate_record
@@ -65,7 +65,7 @@ def record_of(outcome: RunOutcome) -> dict[str, object]:
 def calls(session: Session) -> int:
     runner = session.runner
     assert isinstance(runner, RecordingRunner)
-    return runner.count("deploy.emulator.cli")
+    return runner.count("deploy.emulator.stand_in.cli")
 
 
 def test_the_log_of_a_run_is_read_when_it_is_asked_for_or_the_run_fails(

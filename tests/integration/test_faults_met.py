@@ -13,8 +13,8 @@ from core.session import Session
 from core.settings import Timeouts
 from deploy import server
 from deploy.choose import choose_board
-from deploy.emulator.disk import EmulatedBoard, create_board, second_board, start_board, stop_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import EmulatedBoard, create_board, second_board, start_board, stop_board
+from deploy.emulator.board.faults import FaultFile
 from deploy.launch import run_shell
 from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port

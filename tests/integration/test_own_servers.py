@@ -16,8 +16,8 @@ from core.session import Session
 from deploy import hdc
 from deploy.board_list import list_boards
 from deploy.choose import choose_board
-from deploy.emulator.disk import EmulatedBoard, create_board, list_emulated, start_board, stop_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import EmulatedBoard, create_board, list_emulated, start_board, stop_board
+from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import HdcBoard
 from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port

@@ -21,8 +21,8 @@ from core.session import PROJECT, Session
 from deploy import agent as agent_module
 from deploy import run
 from deploy.board import Board
-from deploy.emulator.disk import create_board, list_emulated, stop_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import create_board, list_emulated, stop_board
+from deploy.emulator.board.faults import FaultFile
 from deploy.launch import LaunchRequest, run_program
 from deploy.record import validate_record
 from deploy.run import RunOutcome

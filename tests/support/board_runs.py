@@ -12,7 +12,7 @@ from core.deadline import Deadline
 from core.errors import OhforgeError
 from deploy import choose, hdc
 from deploy.board import Board
-from deploy.emulator.manage import write_stand_in
+from deploy.emulator.stand_in.program import write_stand_in
 from deploy.record import validate_record
 from deploy.run import RunOutcome
 

@@ -24,8 +24,8 @@ from core.session import Session
 from core.settings import Settings, Timeouts
 from deploy.choose import choose_board, list_targets, stand_in
 from deploy.clean import clean_board
-from deploy.emulator.disk import create_board, start_board, stop_board
-from deploy.emulator.faults import FAULTS, FaultFile
+from deploy.emulator.board.boards import create_board, start_board, stop_board
+from deploy.emulator.board.faults import FAULTS, FaultFile
 from deploy.fit import describe_board
 from deploy.hdc import Hdc, HdcBoard
 from deploy.launch import run_shell

@@ -28,7 +28,7 @@ from deploy.agent import (
 from deploy.agent_frames import Sample
 from deploy.board import Board
 from deploy.choose import choose_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.faults import FaultFile
 from deploy.inspect import Question, survey_board
 from deploy.pull import list_remote
 from deploy.transfer import push_files

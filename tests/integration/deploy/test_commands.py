@@ -21,8 +21,8 @@ from core.errors import (
 from core.session import Session
 from deploy.board import Board
 from deploy.choose import choose_board
-from deploy.emulator.disk import create_board, list_emulated, stop_board
-from deploy.emulator.manage import write_stand_in
+from deploy.emulator.board.boards import create_board, list_emulated, stop_board
+from deploy.emulator.stand_in.program import write_stand_in
 from deploy.inspect import survey_board
 from deploy.launch import LaunchRequest, run_program, run_shell
 from tests.support.board_runs import SERIAL, TMP, read_record, running, soon

@@ -22,8 +22,8 @@ from core.errors import (
 from core.session import Session
 from deploy import hdc
 from deploy.board import Board
-from deploy.emulator.disk import list_emulated
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import list_emulated
+from deploy.emulator.board.faults import FaultFile
 from deploy.placing import FileToPlace
 from deploy.pull import pull_files
 from deploy.transfer import place_files

@@ -24,7 +24,7 @@ from core.errors import (
 from core.session import PROJECT, Session
 from deploy import inspect
 from deploy.board import Board
-from deploy.emulator.disk import create_board, stop_board
+from deploy.emulator.board.boards import create_board, stop_board
 from deploy.fit import describe_board
 from deploy.inspect import survey_board
 from deploy.launch import LaunchRequest, run_model, run_program

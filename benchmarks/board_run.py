@@ -34,7 +34,7 @@ def main() -> None:
             started = time.perf_counter()
             run_model(session, LaunchRequest(model=str(model), board="dayu200", tokens=8))
             print(
-                f"  {title:<42} {runner.count('deploy.emulator.cli')} processes, {time.perf_counter() - started:.1f} s in all"
+                f"  {title:<42} {runner.count('deploy.emulator.stand_in.cli')} processes, {time.perf_counter() - started:.1f} s in all"
             )
 
 

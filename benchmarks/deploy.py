@@ -42,9 +42,9 @@ from core.testing import RecordingRunner
 from deploy.agent.agent import agent_path, agents_to_ask_for, build_agent, find_agent
 from deploy.board.profiles import load_profile
 from deploy.board.survey import Question, survey_board
-from deploy.emulator.disk import create_board, start_board, stop_board
-from deploy.emulator.faults import FaultFile
-from deploy.emulator.tools import MARK, MARK_AT
+from deploy.emulator.board.boards import create_board, start_board, stop_board
+from deploy.emulator.board.faults import FaultFile
+from deploy.emulator.sandbox.tools import MARK, MARK_AT
 from deploy.hdc.board import HdcBoard
 from deploy.hdc.choose import stand_in
 from deploy.launch.launch import run_shell

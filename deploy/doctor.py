@@ -85,7 +85,7 @@ def _check_compiler_cache() -> Check:
 
 def _check_emulators(session: Session) -> Check:
     def examine() -> str:
-        from deploy.emulator.tools import find_tools
+        from deploy.emulator.sandbox.tools import find_tools
 
         tools = find_tools(("arm64", "arm32"))
         said = []

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
-from deploy.emulator.faults import FAULTS  # noqa: E402
+from deploy.emulator.board.faults import FAULTS  # noqa: E402
 from deploy.hdc.board import RETRY_PAUSES  # noqa: E402
 from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402

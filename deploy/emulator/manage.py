@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import Any
 
 import click
 
-from core.errors import OhforgeError, UnknownName, UsageError
-from core.files import write_atomic
+from core.errors import OhforgeError, UnknownName, UsageError, nearest
 from deploy.board.profiles import list_profiles, load_profile
-from deploy.emulator.disk import (
+from deploy.emulator.board.boards import (
     DEFAULT,
-    HOME,
     EmulatedBoard,
     boards_home,
     create_board,
@@ -25,8 +22,9 @@ from deploy.emulator.disk import (
     start_board,
     stop_board,
 )
-from deploy.emulator.faults import COUNT, FAULTS, FaultFile
-from deploy.emulator.versions import words_of
+from deploy.emulator.board.faults import COUNT, FAULTS, FaultFile
+from deploy.emulator.protocol.versions import words_of
+from deploy.emulator.stand_in.program import write_stand_in
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -128,18 +126,6 @@ def write_hdc(folder: Path) -> None:
     click.echo(str(write_stand_in(folder)))
 
 
-def write_stand_in(folder: Path) -> Path:
-    """Writes the stand-in as a program called hdc into `folder`, which is made; returns its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "hdc"
-    code = Path(__file__).parents[2]
-    path = f"PYTHONPATH={shlex.quote(str(code))}${{PYTHONPATH:+:$PYTHONPATH}}"
-    home = f'{HOME}="${{{HOME}:-"{boards_home()}"}}"'
-    call = f'exec {shlex.quote(sys.executable)} -m deploy.emulator.cli "$@"'
-    write_atomic(program, f"#!/bin/sh\nexport {path} {home}\n{call}\n", mode=0o755)
-    return program
-
-
 @manage.group()
 def fault() -> None:
     """Switches faults on and off by name."""
@@ -183,8 +169,6 @@ def _board(serial: str) -> EmulatedBoard:
     if not (folder / "board.json").exists():
         if serial.removeprefix("emulated-") in list_profiles():
             return create_board(serial)
-        from core.errors import nearest
-
         raise UnknownName(
             f"There is no emulated board {serial!r}; {nearest(serial, [board.serial for board in list_emulated()])}."
         )

@@ -123,7 +123,7 @@ def stand_in(session: Session, serial: str = "") -> Hdc:
     search = os.pathsep.join([str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
     home = _emulated_home(session)
     hdc = Hdc(
-        argv=(sys.executable, "-m", "deploy.emulator.cli"),
+        argv=(sys.executable, "-m", "deploy.emulator.stand_in.cli"),
         title="hdc stand-in of ohforge",
         environment={"PYTHONPATH": search, "OHFORGE_EMULATOR_HOME": str(home)},
         emulated=True,
@@ -315,7 +315,7 @@ def _find_emulated(session: Session, name: str) -> tuple[str, str] | None:
 
 def emulated_boards(session: Session) -> dict[str, str]:
     """All emulated boards and their profiles: one for each profile, those of the settings, and those that were made."""
-    from deploy.emulator.disk import list_emulated
+    from deploy.emulator.board.boards import list_emulated
 
     found = {f"{EMULATED}{profile}": profile for profile in list_profiles()}
     for name, entry in session.settings.boards.items():
@@ -331,7 +331,7 @@ def _emulated_home(session: Session) -> Path:
 
 
 def _emulated_board(session: Session, serial: str, profile: str, why: str) -> Board:
-    from deploy.emulator.disk import create_board
+    from deploy.emulator.board.boards import create_board
 
     check_key(serial)
     loaded = load_profile(profile, emulated=True)

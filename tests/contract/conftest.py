@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.emulator.disk import SANDBOX
+from deploy.emulator.board.boards import SANDBOX
 from tests.support.emulated import Hdc, emulated_home, free_port
 
 REAL = "OHFORGE_REAL_HDC"

@@ -11,7 +11,7 @@ import pytest
 from core.process import RealRunner
 from core.session import Session
 from deploy.board.protocol import Board
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 from deploy.hdc.choose import choose_board
 
 

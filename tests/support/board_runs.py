@@ -11,7 +11,7 @@ import pytest
 from core.deadline import Deadline
 from core.errors import OhforgeError
 from deploy.board.protocol import Board
-from deploy.emulator.manage import write_stand_in
+from deploy.emulator.stand_in.program import write_stand_in
 from deploy.hdc import board as hdc
 from deploy.hdc import choose
 from deploy.run.record import validate_record

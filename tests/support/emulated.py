@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 
 ROOT = Path(__file__).parents[2]
-STAND_IN = (sys.executable, "-m", "deploy.emulator.cli")
+STAND_IN = (sys.executable, "-m", "deploy.emulator.stand_in.cli")
 
 
 @dataclass(frozen=True, kw_only=True)

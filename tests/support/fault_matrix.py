@@ -23,8 +23,8 @@ from core.process import RealRunner
 from core.session import Session
 from core.settings import Settings, Timeouts
 from deploy.board.profiles import load_profile
-from deploy.emulator.disk import create_board, start_board, stop_board
-from deploy.emulator.faults import FAULTS, FaultFile
+from deploy.emulator.board.boards import create_board, start_board, stop_board
+from deploy.emulator.board.faults import FAULTS, FaultFile
 from deploy.hdc.board import Hdc, HdcBoard
 from deploy.hdc.choose import choose_board, list_targets, stand_in
 from deploy.hdc.fit import describe_board

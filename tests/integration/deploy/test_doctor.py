@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.emulator.disk import create_board, stop_board
+from deploy.emulator.board.boards import create_board, stop_board
 from tests.support.command_line import Said, invoke
 from tests.support.standin_sdk import standin_sdk
 

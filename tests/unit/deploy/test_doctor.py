@@ -19,7 +19,7 @@ from core.settings import defaults
 from core.testing import FakeRunner
 from deploy import doctor as subject
 from deploy.doctor import Check
-from deploy.emulator import tools
+from deploy.emulator.sandbox import tools
 from tests.support.hdc_answers import answered
 
 KEY = "7001005458323933328a"

@@ -27,7 +27,7 @@ from deploy.agent.agent import (
 from deploy.agent.frames import Sample
 from deploy.board.protocol import Board
 from deploy.board.survey import Question, survey_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import board as hdc
 from deploy.hdc import choose
 from deploy.hdc.choose import choose_board

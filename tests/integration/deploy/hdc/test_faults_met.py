@@ -11,8 +11,8 @@ import pytest
 from core.errors import HdcServerError, SeveralBoards
 from core.session import Session
 from core.settings import Timeouts
-from deploy.emulator.disk import EmulatedBoard, create_board, second_board, start_board, stop_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import EmulatedBoard, create_board, second_board, start_board, stop_board
+from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import servers as server
 from deploy.hdc.choose import choose_board
 from deploy.launch.launch import run_shell

@@ -13,8 +13,8 @@ import pytest
 from core.deadline import Deadline
 from core.errors import BoardOffline, BoardUnauthorised, DeadlineExpired, LostConnection
 from core.session import Session
-from deploy.emulator.disk import EmulatedBoard, create_board, list_emulated, start_board, stop_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import EmulatedBoard, create_board, list_emulated, start_board, stop_board
+from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import board as hdc
 from deploy.hdc.board import HdcBoard
 from deploy.hdc.choose import choose_board

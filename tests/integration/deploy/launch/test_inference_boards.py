@@ -17,7 +17,7 @@ import pytest
 from commands.show import show_outcome
 from core.errors import ProgramFailed, UsageError
 from core.session import Session
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 from deploy.launch.launch import run_model, run_program
 from deploy.launch.request import LaunchRequest
 from deploy.run.record import validate_record

@@ -15,7 +15,7 @@ import pytest
 
 from core.session import PROJECT, Session
 from core.testing import RecordingRunner
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 from deploy.launch.launch import run_model
 from deploy.launch.request import LaunchRequest
 from deploy.run.result import RunOutcome
@@ -78,4 +78,4 @@ def test_a_model_runs_on_both_arches_with_the_same_text_and_a_valid_record(count
     again = run(counting, model, "arm64")
     assert record_of(again)["transfer"]["bytes_sent"] == 0  # type: ignore[index]
     assert again.facts["text"] == outcomes["arm64"].facts["text"]
-    assert runner.count("deploy.emulator.cli") == 2
+    assert runner.count("deploy.emulator.stand_in.cli") == 2

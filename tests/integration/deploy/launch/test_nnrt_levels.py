@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.emulator.disk import create_board, stop_board
+from deploy.emulator.board.boards import create_board, stop_board
 from native.programs import PROGRAMS
 from tests.support.command_line import Said, invoke
 from tests.support.sdk_symbols import NNRT_IMPORTS, imported_functions, nnrt_libraries

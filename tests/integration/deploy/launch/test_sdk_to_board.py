@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deploy.emulator.disk import create_board, stop_board
+from deploy.emulator.board.boards import create_board, stop_board
 from deploy.run.record import validate_record
 from tests.support.command_line import Said, invoke
 from tests.support.loopback import Loopback

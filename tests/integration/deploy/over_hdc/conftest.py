@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.emulator.disk import create_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import create_board
+from deploy.emulator.board.faults import FaultFile
 from tests.support.board_runs import SERIAL, use_boards
 
 

@@ -21,8 +21,8 @@ from core.errors import (
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.survey import survey_board
-from deploy.emulator.disk import create_board, list_emulated, stop_board
-from deploy.emulator.manage import write_stand_in
+from deploy.emulator.board.boards import create_board, list_emulated, stop_board
+from deploy.emulator.stand_in.program import write_stand_in
 from deploy.hdc.choose import choose_board
 from deploy.launch.launch import run_program, run_shell
 from deploy.launch.request import LaunchRequest

@@ -21,8 +21,8 @@ from core.errors import (
 )
 from core.session import Session
 from deploy.board.protocol import Board
-from deploy.emulator.disk import list_emulated
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import list_emulated
+from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import board as hdc
 from deploy.transfer.placing import FileToPlace
 from deploy.transfer.pull import pull_files

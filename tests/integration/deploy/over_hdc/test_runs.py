@@ -25,7 +25,7 @@ from core.session import PROJECT, Session
 from deploy.board import survey as inspect
 from deploy.board.protocol import Board
 from deploy.board.survey import survey_board
-from deploy.emulator.disk import create_board, stop_board
+from deploy.emulator.board.boards import create_board, stop_board
 from deploy.hdc.fit import describe_board
 from deploy.launch.launch import run_model, run_program
 from deploy.launch.request import LaunchRequest

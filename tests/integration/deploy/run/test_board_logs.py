@@ -17,7 +17,7 @@ import pytest
 from core.errors import DeadlineExpired
 from core.session import PROJECT, Session
 from core.testing import RecordingRunner
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.faults import FaultFile
 from deploy.hdc.choose import choose_board
 from deploy.launch.launch import run_program, run_shell
 from deploy.launch.request import LaunchRequest
@@ -66,7 +66,7 @@ def record_of(outcome: RunOutcome) -> dict[str, object]:
 def calls(session: Session) -> int:
     runner = session.runner
     assert isinstance(runner, RecordingRunner)
-    return runner.count("deploy.emulator.cli")
+    return runner.count("deploy.emulator.stand_in.cli")
 
 
 def test_the_log_of_a_run_is_read_when_it_is_asked_for_or_the_run_fails(

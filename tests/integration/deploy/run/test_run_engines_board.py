@@ -20,8 +20,8 @@ from core.errors import DeadlineExpired, LostConnection, OhforgeError
 from core.session import PROJECT, Session
 from deploy.agent import agent as agent_module
 from deploy.board.protocol import Board
-from deploy.emulator.disk import create_board, list_emulated, stop_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import create_board, list_emulated, stop_board
+from deploy.emulator.board.faults import FaultFile
 from deploy.launch.launch import run_program
 from deploy.launch.request import LaunchRequest
 from deploy.run.execute import execute as run

@@ -13,7 +13,7 @@ from core.deadline import Deadline
 from core.errors import UsageError
 from core.session import Session
 from deploy.board.protocol import Board
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 from deploy.hdc.choose import choose_board
 from deploy.transfer.clean import clean_board
 from deploy.transfer.push import push_files

@@ -14,8 +14,8 @@ import pytest
 
 from core.download import download
 from core.session import PROJECT, Session
-from deploy.emulator.disk import EmulatedBoard, list_emulated, stop_board
-from deploy.emulator.faults import FaultFile
+from deploy.emulator.board.boards import EmulatedBoard, list_emulated, stop_board
+from deploy.emulator.board.faults import FaultFile
 from deploy.hdc.choose import choose_board
 from deploy.launch.launch import run_shell
 from tests.support.loopback import Loopback

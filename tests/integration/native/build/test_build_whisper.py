@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.emulator.disk import create_board, stop_board
+from deploy.emulator.board.boards import create_board, stop_board
 from tests.support.command_line import invoke
 from toolchains.arch import ARM32, ARM64, Arch
 

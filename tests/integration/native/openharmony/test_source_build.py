@@ -28,7 +28,7 @@ from core.errors import (
 from core.files import sha256_file
 from core.locks import hold
 from core.session import PROJECT, Session
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 from native.openharmony.build import SourceBuildOutcome, SourceBuildRequest, build_component
 from native.openharmony.record import SCHEMA_FILE
 from tests.support.source_tree import make_fail, make_tree, write

@@ -131,7 +131,7 @@ def test_an_emulated_board_is_named_by_profile_or_serial_and_needs_no_hdc(sessio
 def test_an_emulated_board_is_reached_through_the_stand_in(session: Session, tmp_path: Path) -> None:
     board = choose_board(session, "dayu200")
     assert isinstance(board, HdcBoard)
-    assert board.hdc.argv == (sys.executable, "-m", "deploy.emulator.cli")
+    assert board.hdc.argv == (sys.executable, "-m", "deploy.emulator.stand_in.cli")
     assert board.hdc.environment["OHFORGE_EMULATOR_HOME"] == str(tmp_path / "data" / "boards")
 
 

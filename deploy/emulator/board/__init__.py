@@ -1,0 +1,1 @@
+"""The emulated board: its folder, the process that keeps it up, its daemon, and the faults that it can have."""

@@ -1,0 +1,199 @@
+"""The process that is an emulated board while it is up: ``python -m deploy.emulator.board.keeper FOLDER SANDBOX FD``.
+
+It holds the board's lock, moves into the sandbox, and runs the board's init there, which runs hdcd. It ends by
+itself when nobody has used the board for a while, and with it every program on the board.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from core.errors import OhforgeError
+from deploy.board.profiles import load_emulation
+from deploy.emulator.board.boards import EmulatedBoard, read_board, short_path
+from deploy.emulator.board.daemon import IDLE_EXIT, Daemon
+from deploy.emulator.board.running import RunningBoard
+from deploy.emulator.board.session import REBOOT_EXIT
+from deploy.emulator.sandbox import namespaces, proot, syscalls
+from deploy.emulator.sandbox.binfmt import read_registered
+from deploy.emulator.sandbox.plan import Plan
+from deploy.emulator.sandbox.rootfs import describe_root
+from deploy.emulator.sandbox.tools import find_tools
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the keeper; the last argument is the descriptor to which it reports that it is up, or why not."""
+    if os.fork() != 0:
+        return 0  # Whoever started the keeper need not wait for it: it is nobody's child from here on.
+    board, kind, report_to = read_board(Path(arguments[0])), arguments[1], int(arguments[2])
+    lock = (board.run / "keeper.lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _report(report_to, {"ok": True})
+        return 0
+    (board.run / "sandbox").unlink(missing_ok=True)
+    (board.run / "keeper.pid").write_text(f"{os.getpid()}\n")
+    try:
+        return _keep(board, kind, report_to)
+    except OhforgeError as error:
+        _report(report_to, {"class": type(error).__name__, "message": error.message, "remedy": error.remedy})
+        return 1
+    finally:
+        for name in ("keeper.pid", "sandbox"):
+            (board.run / name).unlink(missing_ok=True)
+        lock.close()
+
+
+def _report(descriptor: int, value: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(descriptor, json.dumps(value).encode())
+        os.close(descriptor)
+
+
+def _be_ready(daemon: Daemon, report_to: int) -> None:
+    (daemon.board.folder / "run/sandbox").write_text(f"{daemon.board.view.kind}\n")
+    if report_to >= 0:
+        _report(report_to, {"ok": True})
+
+
+def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
+    profile, shown = load_emulation(board.profile)
+    parameters = {"const.hdc.secure": "1"} if board.secure else {}
+    parameters |= {"const.debuggable": "0"} if board.locked else {}
+    shown = dataclasses.replace(shown, parameters={**shown.parameters, **parameters})
+    if board.memory_kib:
+        memory = {"total": board.memory_kib, "available": board.memory_kib, "swap": 0}
+        shown = dataclasses.replace(shown, memory_kib=memory)
+    tools = find_tools(profile.arches)
+    plan = Plan(
+        mount_point=board.run / "root",
+        disk=board.disk,
+        disk_bytes=board.memory_disk or None,
+        files=describe_root(profile, shown, tools, board.hidden_tools, board.hollow_tools),
+        tools=tools,
+        libraries={arch: Path(folder) for arch, folder in board.libraries.items()},
+        arches=profile.arches,
+        host_name=shown.host_name,
+        registered=read_registered(),
+    )
+    # The descriptor is the way to the board's folder from inside the sandbox, which has another root.
+    folder = Path(f"/proc/self/fd/{os.open(board.folder, os.O_RDONLY | os.O_DIRECTORY)}")
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if board.secure:
+        # Inside the sandbox nothing of this machine's Python can be loaded any more.
+        import deploy.emulator.protocol.auth  # noqa: F401
+    view = proot.build_sandbox(plan) if kind == "proot" else namespaces.NamespaceView()
+    running = RunningBoard(settings=board, shown=shown, folder=folder, view=view)
+    daemon = Daemon(board=running, listening=_listen(board))
+    if kind == "proot":
+        return _keep_with_proot(daemon, report_to)
+    return _keep_in_namespaces(plan, daemon, report_to)
+
+
+def _keep_in_namespaces(plan: Plan, daemon: Daemon, report_to: int) -> int:
+    namespaces.leave_host()
+    init = os.fork()
+    if init == 0:
+        _run_init(plan, daemon, report_to)
+    os.close(report_to)
+    try:
+        os.waitpid(init, 0)
+    except SystemExit:
+        os.kill(init, signal.SIGKILL)
+        os.waitpid(init, 0)
+    return 0
+
+
+def _keep_with_proot(daemon: Daemon, report_to: int) -> int:
+    """Without a process namespace the keeper itself is init."""
+    syscalls.take_orphans()
+    os.umask(0o022)
+    report = report_to
+    try:
+        while (ended := _run_hdcd(daemon, report)) != IDLE_EXIT:
+            report = -1
+            if ended == REBOOT_EXIT:
+                proot.end_descendants()
+    finally:
+        proot.end_descendants()
+    return 0
+
+
+def _end(number: int, frame: object) -> None:
+    raise SystemExit(0)
+
+
+def _listen(board: EmulatedBoard) -> list[socket.socket]:
+    local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    (board.run / "hdcd.sock").unlink(missing_ok=True)
+    with short_path(board.run / "hdcd.sock") as path:
+        local.bind(path)
+    (board.run / "hdcd.sock").chmod(0o600)
+    sockets = [local]
+    if board.port:
+        remote = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        remote.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        remote.bind(("127.0.0.1", board.port))
+        sockets.append(remote)
+    for each in sockets:
+        each.listen(64)
+    return sockets
+
+
+def _run_init(plan: Plan, daemon: Daemon, report_to: int) -> None:
+    """Process 1 of the board: runs hdcd, again when it ends, and takes in the orphans. Does not return."""
+    status = 1
+    try:
+        syscalls.die_with_parent(signal.SIGKILL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        namespaces.build_sandbox(plan)
+        syscalls.set_process_name("init")
+        os.umask(0o022)
+        report = report_to
+        status = 0
+        while (ended := _run_hdcd(daemon, report)) != IDLE_EXIT:
+            report = -1
+            if ended == REBOOT_EXIT:
+                os.kill(-1, signal.SIGKILL)
+    except OhforgeError as error:
+        _report(report_to, {"class": type(error).__name__, "message": error.message, "remedy": error.remedy})
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _run_hdcd(daemon: Daemon, report_to: int) -> int:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            syscalls.set_process_name("hdcd")
+            status = daemon.serve(lambda: _be_ready(daemon, report_to))
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    if report_to >= 0:
+        os.close(report_to)
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            return os.waitstatus_to_exitcode(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""The board's memory: what /proc/meminfo tells of it, and what happens when there is none left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.emulator.sandbox.rootfs import memory_text
+from deploy.emulator.sandbox.views import View
+
+PERIOD_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Watches the programs of a board with so many KiB: total, available to programs, swap."""
+
+    view: View
+    total: int
+    available: int
+    swap: int
+
+    def watch(self) -> None:
+        """Starts to watch, for as long as this process lives."""
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        shown = -1
+        pause = threading.Event()
+        while not pause.wait(PERIOD_SECONDS):
+            used = {number: _anonymous_kib(number) for number in self.view.programs()}
+            total = sum(used.values())
+            if total > self.available and used:
+                # As the kernel of a board does: the largest goes.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(max(used, key=lambda number: used[number]), signal.SIGKILL)
+            if total != shown:
+                left = max(self.available - total, 0)
+                with contextlib.suppress(OSError):
+                    self.view.memory_file.write_text(memory_text(self.total, left, self.swap))
+                shown = total
+
+
+def _anonymous_kib(number: int) -> int:
+    """Memory of a process that cannot be had back by dropping file pages, in KiB."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in (Path("/proc") / str(number) / "status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1])
+    return 0

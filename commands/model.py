@@ -32,7 +32,7 @@ def list_(session: Session) -> Answer:
     return Answer({"models": models})
 
 
-@command(positional=("name",), help={"name": "A name that `invoke model.list` shows."})
+@command(positional=("name",), changes=True, help={"name": "A name that `invoke model.list` shows."})
 def fetch(session: Session, name: str) -> Answer:
     """Fetch a model by name; its hash is checked."""
     from native.models.models import fetch_model

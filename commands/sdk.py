@@ -26,6 +26,7 @@ def list_(session: Session) -> Answer:
 
 @command(
     optional_positional="version",
+    changes=True,
     help={
         "version": "5.0.0, 5.0.0-Release, an API level such as api12, or latest (the default).",
         "components": "Which parts, with commas between: native, toolchains, ets, js, previewer.",
@@ -81,7 +82,7 @@ def verify(session: Session, version: str = "", quick: bool = False) -> Answer:
     return Answer({"path": str(check.sdk.folder), "files": check.files, "problems": []})
 
 
-@command(positional=("version",), help={"version": INSTALLED_HELP})
+@command(positional=("version",), changes=True, help={"version": INSTALLED_HELP})
 def remove(session: Session, version: str) -> Answer:
     """Remove an installed SDK."""
     from core.files import human_bytes

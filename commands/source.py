@@ -14,6 +14,7 @@ TREE_HELP = "Folder of the source tree, or one below it; default: the current fo
 
 
 @command(
+    changes=True,
     help={
         "component": "neural_network_runtime, mindspore_lib, any component or //path:target of the tree.",
         "tree": TREE_HELP,

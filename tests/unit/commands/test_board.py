@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invoke import Program
 
-import tasks
+from commands.program import OhforgeProgram
 from core.session import Session
 from deploy.lease.lease import Lease, LeasePlace
 from deploy.lease.owner import current_user, steady_time
@@ -23,7 +22,7 @@ TCP = "192.168.1.9:8710"
 def call(*words: str) -> int:
     """Calls ohforge; gives the exit status."""
     try:
-        Program(namespace=tasks.ns, version="0").run(["invoke", *words])
+        OhforgeProgram().run(["ohforge", *words])
     except SystemExit as end:
         assert isinstance(end.code, int)
         return end.code

@@ -193,7 +193,7 @@ def shell(
     words = (*filter(None, [line]), *words)
     if not words:
         raise UsageError("There is no command.", remedy='Write it in quotes: invoke board.shell "uname -a".')
-    with _held_board(session, board, f"shell {words[0]}", wait) as chosen:
+    with held_board(session, board, f"shell {words[0]}", wait) as chosen:
         result = run_shell(
             session,
             chosen,
@@ -223,7 +223,7 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
     from core.files import human_bytes
     from deploy.transfer.push import push_files
 
-    with _held_board(session, board, f"push {source}", wait) as chosen:
+    with held_board(session, board, f"push {source}", wait) as chosen:
         summary = push_files(session, chosen, [Path(source).expanduser()], target)
     sent, reused = human_bytes(summary.bytes_sent), human_bytes(summary.bytes_reused)
     session.console.info(f"{sent} sent, {reused} were there already; verified with {summary.hash_tool}")
@@ -245,7 +245,7 @@ def pull(session: Session, source: str, target: str, board: str = "", wait: floa
     from core.files import human_bytes
     from deploy.transfer.pull import pull_files
 
-    with _held_board(session, board, f"pull {source}", wait) as chosen:
+    with held_board(session, board, f"pull {source}", wait) as chosen:
         pulled = pull_files(session, chosen, [source], Path(target).expanduser())
     for file in pulled:
         session.console.info(f"{file.local}  {human_bytes(file.size)}")
@@ -273,7 +273,7 @@ def clean(
     from deploy.transfer.clean import clean_board
 
     smallest = read_size("--larger-than", larger_than) if larger_than else 0
-    with _held_board(session, board, "clean", wait) as chosen:
+    with held_board(session, board, "clean", wait) as chosen:
         cleaned = clean_board(session, chosen, days=older_than, smallest=smallest)
     session.console.info(f"{cleaned.entries} entries removed, {human_bytes(cleaned.freed_bytes)} are free again")
     return Answer(asdict(cleaned))
@@ -319,7 +319,7 @@ def unlock(session: Session, board: str = "", force: bool = False) -> Answer:
 
 
 @contextlib.contextmanager
-def _held_board(session: Session, name: str, purpose: str, wait: float) -> Iterator[Board]:
+def held_board(session: Session, name: str, purpose: str, wait: float = OWN_WAIT) -> Iterator[Board]:
     """The board of that name, which nobody else uses while the block runs."""
     from deploy.hdc.choose import choose_board
     from deploy.lease.lease import hold_board

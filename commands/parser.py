@@ -124,8 +124,10 @@ class WordParser(Parser):
                 return self._task.flags[flag], True
             if flag in self._task.inverse_flags:
                 return self._task.flags[self._task.inverse_flags[flag]], False
-        core = self._core.flags.get(flag)
-        return None if core is None or (self._task and core.name in BEFORE_A_TASK_ONLY) else (core, True)
+        if flag not in self._core.flags:
+            return None
+        core = self._core.flags[flag]
+        return None if self._task and core.name in BEFORE_A_TASK_ONLY else (core, True)
 
     def _value_if_any(self, argument: Argument) -> str | bool:
         """For ``--help`` and ``--list``: the word that follows; behind a task, ``--help`` is about that task."""

@@ -10,7 +10,7 @@ from commands.command import Answer, command
 if TYPE_CHECKING:
     from core.session import Session
 
-INSTALLED_HELP = "Version of an installed SDK; `invoke sdk.list` shows them."
+INSTALLED_HELP = "Version of an installed SDK, with its host when there are several: 5.0.0 or 5.0.0-linux-x64."
 
 
 @command(name="list", help={})
@@ -70,7 +70,7 @@ def info(session: Session, sdk: str = "") -> Answer:
     return Answer({"sdk": value})
 
 
-@command(help={"version": INSTALLED_HELP, "quick": "Compare sizes only, not contents."})
+@command(optional_positional="version", help={"version": INSTALLED_HELP, "quick": "Compare sizes only, not contents."})
 def verify(session: Session, version: str = "", quick: bool = False) -> Answer:
     """Compare every file of an installed SDK with what was unpacked."""
     from toolchains.installed import damage_error, verify_sdk

@@ -13,7 +13,8 @@ help:
 	@echo "make demo    build llama.cpp for ARM, run a small model on the emulated board, keep the record"
 	@echo "make test    run all checks: lint, types, unit and integration tests"
 	@echo "make test-all the same and the exhaustive tests (an hour more)"
-	@echo "make setup   make the environment only (.venv)"
+	@echo "make setup   make the environment only (.venv, with the program .venv/bin/ohforge)"
+	@echo "make test-setup the same and what tests need"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make bench   print ratios against named baselines (takes long, run by hand)"
 
@@ -32,12 +33,12 @@ test: test-setup lint
 test-all: test-setup lint
 	@$(BIN)/python -m pytest $(TWO) $(ONCE_MORE) tests/unit tests/contract tests/integration
 
-lint: setup
+lint: test-setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: setup
+bench: test-setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 clean:

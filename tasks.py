@@ -1,13 +1,8 @@
-"""The command line of ohforge: ``invoke --list`` shows all tasks, ``invoke TASK --help`` one."""
+"""What ``invoke`` finds in the clone: the same tasks as ``ohforge``, which stand in ``commands/``."""
 
-from invoke import Collection
+from commands.collection import ns
+from commands.program import answer_for_invoke
 
-from commands import board, build, host, model, sdk, source, toolchain
-from core.settings import defaults
+__all__ = ["ns"]
 
-ns = Collection()
-for module in (sdk, toolchain, build, model, board, source):
-    ns.add_collection(Collection.from_module(module))
-ns.add_task(host.doctor)
-ns.add_task(host.demo)
-ns.configure({"ohforge": defaults()})
+answer_for_invoke()

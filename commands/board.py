@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commands.command import TOOLCHAIN_HELP, Answer, command, remainder_words
+from commands.command import TOOLCHAIN_HELP, Answer, command
 
 if TYPE_CHECKING:
     from core.session import Session
@@ -45,6 +45,8 @@ def info(session: Session, board: str = "") -> Answer:
 @command(
     optional_positional="model",
     unless="program",
+    remainder="arguments",
+    changes=True,
     repeatable=("output", "file", "param", "input", "log_tag", "env", "limit"),
     help={
         "model": "A model file, or a name that `invoke model.list` shows.",
@@ -118,6 +120,7 @@ def run(
     nice: int = 0,
     sample: float = 0.0,
     run_engine: str = "",
+    arguments: tuple[str, ...] = (),
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
     from commands.show import read_environment, read_parameters, show_outcome
@@ -133,7 +136,7 @@ def run(
     request = LaunchRequest(
         model=model,
         program=program,
-        arguments=remainder_words(),
+        arguments=arguments,
         board=board,
         arch=arch,
         cpu=cpu,
@@ -164,6 +167,8 @@ def run(
 
 @command(
     optional_positional="line",
+    remainder="words",
+    changes=True,
     help={
         "line": "The command line in quotes; or write it after two dashes.",
         "board": BOARD_HELP,
@@ -179,15 +184,16 @@ def shell(
     timeout: float = 0.0,
     folder: str = "",
     wait: float = OWN_WAIT,
+    words: tuple[str, ...] = (),
 ) -> Answer:
     """Run a command line on a board: `invoke board.shell "ls /data"`, or after `--`; its exit status is handed on."""
     from core.errors import UsageError
     from deploy.launch.launch import run_shell
 
-    words = [*filter(None, [line]), *remainder_words()]
+    words = (*filter(None, [line]), *words)
     if not words:
         raise UsageError("There is no command.", remedy='Write it in quotes: invoke board.shell "uname -a".')
-    with _held_board(session, board, f"shell {words[0]}", wait) as chosen:
+    with held_board(session, board, f"shell {words[0]}", wait) as chosen:
         result = run_shell(
             session,
             chosen,
@@ -202,6 +208,7 @@ def shell(
 
 @command(
     positional=("source", "target"),
+    changes=True,
     help={
         "source": "File or folder of this computer.",
         "target": "Where it shall be on the board; a folder when it ends in a slash.",
@@ -216,7 +223,7 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
     from core.files import human_bytes
     from deploy.transfer.push import push_files
 
-    with _held_board(session, board, f"push {source}", wait) as chosen:
+    with held_board(session, board, f"push {source}", wait) as chosen:
         summary = push_files(session, chosen, [Path(source).expanduser()], target)
     sent, reused = human_bytes(summary.bytes_sent), human_bytes(summary.bytes_reused)
     session.console.info(f"{sent} sent, {reused} were there already; verified with {summary.hash_tool}")
@@ -225,6 +232,7 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
 
 @command(
     positional=("source", "target"),
+    changes=True,
     help={
         "source": "File or folder of the board.",
         "target": "Where it shall be here: a folder that exists, or the new name.",
@@ -237,7 +245,7 @@ def pull(session: Session, source: str, target: str, board: str = "", wait: floa
     from core.files import human_bytes
     from deploy.transfer.pull import pull_files
 
-    with _held_board(session, board, f"pull {source}", wait) as chosen:
+    with held_board(session, board, f"pull {source}", wait) as chosen:
         pulled = pull_files(session, chosen, [source], Path(target).expanduser())
     for file in pulled:
         session.console.info(f"{file.local}  {human_bytes(file.size)}")
@@ -246,12 +254,13 @@ def pull(session: Session, source: str, target: str, board: str = "", wait: floa
 
 
 @command(
+    changes=True,
     help={
         "board": BOARD_HELP,
         "older-than": "Only what is older than this many days.",
         "larger-than": "Only what takes up this much room or more, such as 500M or 2G.",
         "wait": WAIT_HELP,
-    }
+    },
 )
 def clean(
     session: Session, board: str = "", older_than: float = 0.0, larger_than: str = "", wait: float = OWN_WAIT
@@ -264,7 +273,7 @@ def clean(
     from deploy.transfer.clean import clean_board
 
     smallest = read_size("--larger-than", larger_than) if larger_than else 0
-    with _held_board(session, board, "clean", wait) as chosen:
+    with held_board(session, board, "clean", wait) as chosen:
         cleaned = clean_board(session, chosen, days=older_than, smallest=smallest)
     session.console.info(f"{cleaned.entries} entries removed, {human_bytes(cleaned.freed_bytes)} are free again")
     return Answer(asdict(cleaned))
@@ -272,6 +281,7 @@ def clean(
 
 @command(
     name="lock",
+    changes=True,
     help={
         "board": BOARD_HELP,
         "for": "How long, such as 90s, 30m, 2h or 1h30m.",
@@ -293,7 +303,7 @@ def lock(
     return Answer({"board": place.serial, "lease": lease.as_json()})
 
 
-@command(help={"board": BOARD_HELP, "force": "Take it away from whoever holds it, a run included."})
+@command(changes=True, help={"board": BOARD_HELP, "force": "Take it away from whoever holds it, a run included."})
 def unlock(session: Session, board: str = "", force: bool = False) -> Answer:
     """Give back a board that `board.lock` has taken."""
     from deploy.hdc.choose import locate_board
@@ -309,7 +319,7 @@ def unlock(session: Session, board: str = "", force: bool = False) -> Answer:
 
 
 @contextlib.contextmanager
-def _held_board(session: Session, name: str, purpose: str, wait: float) -> Iterator[Board]:
+def held_board(session: Session, name: str, purpose: str, wait: float = OWN_WAIT) -> Iterator[Board]:
     """The board of that name, which nobody else uses while the block runs."""
     from deploy.hdc.choose import choose_board
     from deploy.lease.lease import hold_board

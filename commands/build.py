@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 @command(
     default=True,
+    changes=True,
     repeatable=("option", "product"),
     help={
         "target": "Recipe to build, by name (`invoke build.list` shows them) or path of a recipe.yaml; default: llama.",
@@ -89,12 +90,13 @@ def list_(session: Session) -> Answer:
 
 
 @command(
+    changes=True,
     help={
         "target": "Only this program's builds.",
         "arch": "Only this arch's builds.",
         "keep-newest": "Spare the newest build of each program and arch.",
         "trees": "Remove the build trees only: every program stays usable.",
-    }
+    },
 )
 def clean(session: Session, target: str = "", arch: str = "", keep_newest: bool = False, trees: bool = False) -> Answer:
     """Remove builds; sources, downloads and the compiler cache stay."""

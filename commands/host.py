@@ -14,7 +14,8 @@ DEMO_PROMPT = "The three primary colours are"
 
 
 @command(
-    help={"board": "Board to run on; default: the emulated DAYU200.", "prompt": "What the model shall go on from."}
+    changes=True,
+    help={"board": "Board to run on; default: the emulated DAYU200.", "prompt": "What the model shall go on from."},
 )
 def demo(session: Session, board: str = "dayu200", prompt: str = DEMO_PROMPT) -> Answer:
     """The main job: build llama.cpp for ARM, run a small language model on the emulated board, keep the record."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
@@ -32,7 +31,7 @@ def list_(session: Session) -> Answer:
     return Answer({"models": models})
 
 
-@command(positional=("name",), help={"name": "A name that `invoke model.list` shows."})
+@command(positional=("name",), changes=True, help={"name": "A name that `invoke model.list` shows."})
 def fetch(session: Session, name: str) -> Answer:
     """Fetch a model by name; its hash is checked."""
     from native.models.models import fetch_model
@@ -42,12 +41,13 @@ def fetch(session: Session, name: str) -> Answer:
     return Answer({"name": model.name, "path": str(model.path), "size": model.size, "sha256": model.sha256})
 
 
-@command(positional=("file",), help={"file": "A .gguf or .ms file."})
+@command(positional=("file",), help={"file": "A .gguf or .ms file, or a name that `invoke model.list` shows."})
 def inspect(session: Session, file: str) -> Answer:
     """Say what is in a model file; only its header is read."""
     from native.models.inspect import describe_lines, inspect_model
+    from native.models.models import locate_model
 
-    description = inspect_model(Path(file).expanduser())
+    description = inspect_model(locate_model(session, file))
     for line in describe_lines(description):
         session.console.info(line)
     return Answer(description)

@@ -10,7 +10,7 @@ from commands.command import Answer, command
 if TYPE_CHECKING:
     from core.session import Session
 
-INSTALLED_HELP = "Version of an installed SDK; `invoke sdk.list` shows them."
+INSTALLED_HELP = "Version of an installed SDK, with its host when there are several: 5.0.0 or 5.0.0-linux-x64."
 
 
 @command(name="list", help={})
@@ -26,6 +26,7 @@ def list_(session: Session) -> Answer:
 
 @command(
     optional_positional="version",
+    changes=True,
     help={
         "version": "5.0.0, 5.0.0-Release, an API level such as api12, or latest (the default).",
         "components": "Which parts, with commas between: native, toolchains, ets, js, previewer.",
@@ -69,7 +70,7 @@ def info(session: Session, sdk: str = "") -> Answer:
     return Answer({"sdk": value})
 
 
-@command(help={"version": INSTALLED_HELP, "quick": "Compare sizes only, not contents."})
+@command(optional_positional="version", help={"version": INSTALLED_HELP, "quick": "Compare sizes only, not contents."})
 def verify(session: Session, version: str = "", quick: bool = False) -> Answer:
     """Compare every file of an installed SDK with what was unpacked."""
     from toolchains.installed import damage_error, verify_sdk
@@ -81,7 +82,7 @@ def verify(session: Session, version: str = "", quick: bool = False) -> Answer:
     return Answer({"path": str(check.sdk.folder), "files": check.files, "problems": []})
 
 
-@command(positional=("version",), help={"version": INSTALLED_HELP})
+@command(positional=("version",), changes=True, help={"version": INSTALLED_HELP})
 def remove(session: Session, version: str) -> Answer:
     """Remove an installed SDK."""
     from core.files import human_bytes

@@ -267,18 +267,6 @@ def show_source_build(console: Console, outcome: SourceBuildOutcome, *, pushing:
         console.info("      and run programs with LD_LIBRARY_PATH=/data/local/tmp/lib on the board")
 
 
-def push_libraries(session: Session, folder: Path, target: str, board: str) -> dict[str, Any]:
-    """Pushes what a build in a source tree left; every hash is checked on the board."""
-    from dataclasses import asdict
-
-    from deploy.hdc.choose import choose_board
-    from deploy.transfer.push import push_files
-
-    summary = push_files(session, choose_board(session, board), [folder], target)
-    session.console.info(f"pushed to {target}: {human_bytes(summary.bytes_sent)} sent")
-    return {"target": target, **asdict(summary)}
-
-
 def show_prerequisites(
     console: Console, tree: SourceTree, products: Iterable[TreeProduct], checks: Iterable[Check]
 ) -> None:

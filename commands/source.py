@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from commands.board import held_board
 from commands.command import Answer, command
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ TREE_HELP = "Folder of the source tree, or one below it; default: the current fo
 
 
 @command(
+    changes=True,
     help={
         "component": "neural_network_runtime, mindspore_lib, any component or //path:target of the tree.",
         "tree": TREE_HELP,
@@ -43,7 +45,7 @@ def build(
     board: str = "",
 ) -> Answer:
     """Build a component of OpenHarmony in its source tree, collect its libraries and headers, keep a record."""
-    from commands.show import push_libraries, show_source_build
+    from commands.show import show_source_build
     from native.openharmony.build import SourceBuildRequest, build_component
 
     request = SourceBuildRequest(
@@ -59,8 +61,21 @@ def build(
     )
     outcome = build_component(session, request)
     show_source_build(session.console, outcome, pushing=bool(push_to))
-    pushed = push_libraries(session, outcome.libraries, push_to, board) if push_to else None
+    pushed = _push_libraries(session, outcome.libraries, push_to, board) if push_to else None
     return Answer({**outcome.as_json(), "pushed": pushed})
+
+
+def _push_libraries(session: Session, folder: Path, target: str, board: str) -> dict[str, Any]:
+    """Pushes what the build left; every hash is checked on the board."""
+    from dataclasses import asdict
+
+    from core.files import human_bytes
+    from deploy.transfer.push import push_files
+
+    with held_board(session, board, f"push {folder}") as chosen:
+        summary = push_files(session, chosen, [folder], target)
+    session.console.info(f"pushed to {target}: {human_bytes(summary.bytes_sent)} sent")
+    return {"target": target, **asdict(summary)}
 
 
 @command(

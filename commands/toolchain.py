@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from core.session import Session
 
 
-@command(help=TOOLCHAIN_HELP)
+@command(changes=True, help=TOOLCHAIN_HELP)
 def render(
     session: Session,
     arch: str = "arm64",
@@ -33,11 +33,12 @@ def render(
 
 
 @command(
+    changes=True,
     help={
         **TOOLCHAIN_HELP,
         "shell": "sh, fish, powershell or json; or meson (cross file) or cargo (configuration).",
         "bare": "Set CC, CXX and the like too: every build of that shell is then a cross build.",
-    }
+    },
 )
 def env(
     session: Session,
@@ -67,6 +68,7 @@ def env(
 
 @command(
     optional_positional="folder",
+    changes=True,
     repeatable=("arch",),
     help={
         **TOOLCHAIN_HELP,

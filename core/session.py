@@ -20,3 +20,5 @@ class Session:
     settings: Settings = field(default_factory=Settings)
     console: Console = field(default_factory=Console)
     runner: Runner = field(default_factory=RealRunner)
+    dry: bool = False
+    """With ``--dry``: say what would be done, and change nothing."""

@@ -4,7 +4,9 @@
 set -eu
 venv=$1
 purpose=${2:-use}
-stamp=$venv/ohforge.stamp
+extras=
+[ "$purpose" != test ] || extras='[test]'
+stamp=$venv/ohforge-$purpose.stamp
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # command -> Debian package that brings it
@@ -78,6 +80,6 @@ fi
 if [ ! -e "$stamp" ] || [ "$here/pyproject.toml" -nt "$stamp" ]; then
     echo "==> making the Python environment in $venv (about a minute)"
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-    "$venv/bin/python" -m pip install -qq --disable-pip-version-check -e "$here[test]"
-    touch "$stamp"
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check -e "$here$extras"
+    touch "$stamp" "$venv/ohforge-use.stamp"
 fi

@@ -244,18 +244,22 @@ def all_installed(session: Session) -> list[InstalledSdk]:
 def find_installed(session: Session, name: str) -> InstalledSdk:
     """The installed SDK of that version or folder name; raises SdkNotFound with those that are installed."""
     installed = all_installed(session)
-    names = [sdk.folder.name for sdk in installed]
-    if not name and len(installed) == 1:
-        return installed[0]
+    if not installed:
+        raise SdkNotFound(f"No ohos-sdk is installed in {sdk_root(session)}.")
     fitting = [
-        sdk for sdk in installed if name in (sdk.folder.name, sdk.version, sdk.sdk_version, f"api{sdk.api_level}")
+        sdk for sdk in installed if name in ("", sdk.folder.name, sdk.version, sdk.sdk_version, f"api{sdk.api_level}")
     ]
     if len(fitting) == 1:
         return fitting[0]
-    if not installed:
-        raise SdkNotFound(f"No ohos-sdk is installed in {sdk_root(session)}.")
-    if not name or fitting:
-        raise SdkNotFound(f"Several ohos-sdks are installed: {', '.join(names)}.", remedy="Name one of them.")
+    if fitting:
+        # A release for two hosts has one version and two folders: only the folders' names tell them apart.
+        words = [sdk.folder.name for sdk in fitting]
+        meant = f"{name!r} can mean" if name else "There are"
+        raise SdkNotFound(
+            f"{meant} {len(fitting)} installed ohos-sdks: {', '.join(words)}.",
+            remedy=f"Write {' or '.join(words)}{f' instead of {name}' if name else ''}.",
+        )
+    names = [sdk.folder.name for sdk in installed]
     raise SdkNotFound(f"The ohos-sdk {name!r} is not installed; {nearest(name, names)}.")
 
 

@@ -124,6 +124,25 @@ def find_model(session: Session, name_or_path: str) -> Model:
     return fetch_model(session, name_or_path)
 
 
+def locate_model(session: Session, name_or_path: str) -> Path:
+    """The file at that path, or of the model of that name; nothing is fetched.
+
+    Raises ModelError when the file is missing or the model is not fetched yet, UnknownName with the nearest.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.exists():
+        return path
+    if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
+        raise _no_such_file(path)
+    entry = find_entry(name_or_path)
+    path = path_of(session, entry)
+    if not path.is_file():
+        raise ModelError(
+            f"The model {entry.name} is not fetched yet.", remedy=f"Run `invoke model.fetch {entry.name}`."
+        )
+    return path
+
+
 def fetch_model(session: Session, name: str) -> Model:
     """Fetches the model of that name into ``<cache>/models/`` unless it is there; its hash is compared every time.
 

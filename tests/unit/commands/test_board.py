@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invoke import Program
 
-import tasks
+from commands.program import OhforgeProgram
+from commands.source import _push_libraries
+from core.errors import BoardBusy
 from core.session import Session
 from deploy.lease.lease import Lease, LeasePlace
 from deploy.lease.owner import current_user, steady_time
@@ -23,7 +24,7 @@ TCP = "192.168.1.9:8710"
 def call(*words: str) -> int:
     """Calls ohforge; gives the exit status."""
     try:
-        Program(namespace=tasks.ns, version="0").run(["invoke", *words])
+        OhforgeProgram().run(["ohforge", *words])
     except SystemExit as end:
         assert isinstance(end.code, int)
         return end.code
@@ -43,7 +44,10 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def held_by_anna(session: Session, serial: str) -> None:
-    place = LeasePlace.of(session, serial, emulated=False)
+    held_by_anna_at(LeasePlace.of(session, serial, emulated=False))
+
+
+def held_by_anna_at(place: LeasePlace) -> None:
     owner = dataclasses.replace(current_user(), uid=4242, user="anna")
     now = time.time()
     lease = Lease(owner=owner, purpose="her series", since=now, until=now + 60, ends=steady_time() + 60)
@@ -123,3 +127,12 @@ def test_a_size_is_written_in_the_usual_ways(text: str, size: int) -> None:
 def test_what_is_no_size_is_refused_before_anything_is_removed(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("board.clean", "--board", SERIAL, f"--larger-than={text}") == 64
     assert "OHF6401" in capsys.readouterr().err
+
+
+def test_built_libraries_are_not_pushed_to_a_board_that_another_holds(session: Session, tmp_path: Path) -> None:
+    place = LeasePlace.of(session, "emulated-dayu200", emulated=True)
+    held_by_anna_at(place)
+    timeouts = dataclasses.replace(session.settings.timeouts, lease=0.0)
+    impatient = dataclasses.replace(session, settings=dataclasses.replace(session.settings, timeouts=timeouts))
+    with pytest.raises(BoardBusy, match="anna"):
+        _push_libraries(impatient, tmp_path, "/data/local/tmp/", "dayu200")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
-from invoke import Collection, Program
+from invoke import Collection
 
-from commands.command import Answer, command, remainder_words
+from commands.command import Answer, command
+from commands.program import OhforgeProgram
 from core.errors import NoBoard
 from core.session import Session
 from core.settings import defaults
@@ -24,10 +24,10 @@ def greet(session: Session, name: str = "", other: str = "") -> Answer:
     return Answer({"name": name, "other": other, "board": session.settings.board})
 
 
-@command(help={"a_line": "What.", "to": "Whom.", "loudly": "How."}, optional_positional="a_line")
-def say(session: Session, a_line: str = "", to: str = "", loudly: bool = False) -> Answer:
+@command(help={"a_line": "What.", "to": "Whom.", "loudly": "How."}, optional_positional="a_line", remainder="rest")
+def say(session: Session, a_line: str = "", to: str = "", loudly: bool = False, rest: tuple[str, ...] = ()) -> Answer:
     """Says a word, and what follows two dashes."""
-    return Answer({"said": [a_line, *remainder_words()], "to": to})
+    return Answer({"said": [a_line, *rest], "to": to})
 
 
 @command(help={})
@@ -57,11 +57,11 @@ def pass_through(session: Session) -> Answer:
 
 
 def call(*words: str) -> int:
-    """Calls the tasks above with `words` as Invoke's program does; gives the exit status."""
+    """Calls the tasks above with `words`; gives the exit status."""
     namespace = Collection(greet, say, refuse, defect, stopped, pass_through)
     namespace.configure({"ohforge": defaults()})
     try:
-        Program(namespace=namespace, version="0").run(["invoke", *words])
+        OhforgeProgram(namespace=namespace).run(["ohforge", *words])
     except SystemExit as end:
         assert isinstance(end.code, int)
         return end.code
@@ -95,17 +95,23 @@ def test_a_positional_argument_or_the_flag_instead(capsys: pytest.CaptureFixture
     ],
 )
 def test_a_word_that_may_be_left_away_is_found_anywhere_but_behind_two_dashes(
-    words: list[str], said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["invoke", "say", *words])
     assert call("say", *words) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["said"], answer["to"]) == (said, "you" if any("you" in word for word in words) else "")
 
 
 def test_neither_is_an_error_that_names_the_argument(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("greet") == 1
-    assert "'name'" in capsys.readouterr().err
+    assert call("greet") == 64
+    assert "greet needs NAME or --other" in capsys.readouterr().err
+
+
+def test_both_are_an_error_in_either_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("greet", "you", "--other", "them") == 64
+    assert "NAME or --other, not both" in capsys.readouterr().err
+    assert call("greet", "--other", "them", "you") == 64
+    assert "'you'" in capsys.readouterr().err
 
 
 def test_json_is_one_object_on_stdout_and_text_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,10 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from invoke import Collection, Program
+from invoke import Collection
 
 from commands.host import doctor
+from commands.program import OhforgeProgram
 from core.session import Session
 from core.settings import defaults
 from core.testing import FakeRunner
@@ -163,7 +164,7 @@ def call_doctor(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> int:
     namespace = Collection(doctor)
     namespace.configure({"ohforge": defaults()})
     with pytest.raises(SystemExit) as end:
-        Program(namespace=namespace, version="0").run(["invoke", "doctor", "--json"])
+        OhforgeProgram(namespace=namespace).run(["ohforge", "doctor", "--json"])
         raise SystemExit(0)
     return int(end.value.code or 0)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import ModelError
+from core.errors import ModelError, UnknownName
+from core.session import Session
 from native.models.inspect import describe_lines, inspect_model, model_kind
+from native.models.models import list_models, locate_model
 from tests.support.ms_flatbuffers import ModelToWrite, NodeToWrite, TensorToWrite, write_ms
 from tests.support.tiny_gguf import write_tiny_gguf
 
@@ -97,3 +99,23 @@ def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
         inspect_model(tmp_path / "none.ms")
     with pytest.raises(ModelError, match="There is no model file"):
         inspect_model(tmp_path)
+
+
+def test_a_name_that_the_list_shows_means_the_file_that_was_fetched(session: Session) -> None:
+    with pytest.raises(ModelError, match="not fetched yet") as caught:
+        locate_model(session, "smollm2")
+    assert caught.value.remedy == "Run `invoke model.fetch smollm2`."
+    (entry,) = [entry for entry in list_models(session) if entry["name"] == "smollm2"]
+    assert entry["path"] == ""
+    folder = session.settings.cache / "models" / "smollm2"
+    folder.mkdir(parents=True)
+    kept = write_tiny_gguf(folder / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    assert locate_model(session, "smollm2") == kept
+    with pytest.raises(UnknownName, match="did you mean 'smollm2'"):
+        locate_model(session, "smolm2")
+
+
+def test_a_file_goes_before_a_name(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tiny_gguf(tmp_path / "smollm2")
+    assert inspect_model(locate_model(session, "smollm2"))["path"] == "smollm2"

@@ -1,0 +1,13 @@
+"""All tasks with their default settings, for ``ohforge`` and for ``invoke`` in the clone."""
+
+from invoke.collection import Collection
+
+from commands import board, build, host, model, sdk, source, toolchain
+from core.settings import defaults
+
+ns = Collection()
+for module in (sdk, toolchain, build, model, board, source):
+    ns.add_collection(Collection.from_module(module))
+ns.add_task(host.doctor)
+ns.add_task(host.demo)
+ns.configure({"ohforge": defaults()})

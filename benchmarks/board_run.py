@@ -32,7 +32,7 @@ def main() -> None:
         for title in ("first run, model not on the board", "second run, all there"):
             runner.calls.clear()
             started = time.perf_counter()
-            run_model(session, LaunchRequest(model=str(model), board="dayu200", tokens=8))
+            run_model(session, LaunchRequest(model=str(model), board="dayu200", given={"tokens": 8}))
             print(
                 f"  {title:<42} {runner.count('deploy.emulator.stand_in.cli')} processes, {time.perf_counter() - started:.1f} s in all"
             )

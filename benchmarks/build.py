@@ -32,7 +32,7 @@ from native.build.plan import make_plan
 from native.recipe.recipe import load_recipe
 from native.source.fetch import fetch_source
 from toolchains.arch import find_arch
-from toolchains.host_toolchain import HostToolchain
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.toolchain import check_compiler, choose_toolchain
 
 QUIET = Console(verbosity=Verbosity.QUIET)
@@ -49,7 +49,7 @@ def main() -> None:
     if cmake is None or ninja is None:
         sys.exit("cmake and ninja are not beside this Python: run `make setup`")
     session = Session(console=QUIET)
-    toolchain = choose_toolchain(session, arch=find_arch(asked.arch))
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=find_arch(asked.arch).name))
     check_compiler(session, toolchain)
     recipe = load_recipe(asked.target)
     source = fetch_source(session, recipe)
@@ -102,7 +102,7 @@ def build_by_hand(
 
 def build_by_us(builds: Path, asked: argparse.Namespace) -> float:
     session = Session(console=QUIET, settings=Settings(build_dir=str(builds)))
-    request = BuildRequest(target=asked.target, arch=asked.arch, products=(asked.product,))
+    request = BuildRequest(target=asked.target, products=(asked.product,), choice=ToolchainChoice(arch=asked.arch))
     started = time.perf_counter()
     outcome = ensure_built(session, request)
     seconds = time.perf_counter() - started

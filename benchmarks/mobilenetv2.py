@@ -34,6 +34,7 @@ from tests.support.ms_models import mobilenet_v2, seeded_image
 from tests.support.real_engine import VARIABLE, RealEngine, arm64_engine, native_engine
 from tests.support.reference_runtime import ReferenceModel, load_library
 from toolchains.arch import find_arch
+from toolchains.host_toolchain import ToolchainChoice
 
 MEDIAN = re.compile(r"^predict: .* median ([\d.]+) ms", re.MULTILINE)
 
@@ -87,7 +88,9 @@ def measure_emulated(
         return
     print(f"{arch} EMULATED by qemu, 1 thread, median of {loops}")
     session = Session(settings=Settings(build_dir=str(folder / "build")), console=Console(verbosity=Verbosity.QUIET))
-    artifact = ensure_built(session, BuildRequest(target="mslite", arch=arch, toolchain="zig")).artifact
+    artifact = ensure_built(
+        session, BuildRequest(target="mslite", choice=ToolchainChoice(arch=arch, toolchain="zig"))
+    ).artifact
     [product] = artifact.products
     words = [qemu, artifact.path_of(product), "--threads", "1", "--loops", str(loops), "--warmup", "1"]
     done = subprocess.run(

@@ -28,7 +28,9 @@ from core.session import Session
 from core.settings import Settings
 from deploy.launch.launch import run_model, run_program
 from deploy.launch.request import LaunchRequest
+from deploy.run.options import RunOptions
 from toolchains.arch import ARM32
+from toolchains.host_toolchain import ToolchainChoice
 from toolchains.sdk import find_sdk
 from toolchains.toolchain import choose_toolchain
 
@@ -96,7 +98,9 @@ def _any_sdk(session: Session) -> str:
 
 
 def _compile_kernel(session: Session, sdk: str, cpu: str, folder: Path) -> Path:
-    toolchain = choose_toolchain(session, arch=ARM32, name="ohos", sdk=sdk, cpu=cpu, static=True)
+    toolchain = choose_toolchain(
+        session, ToolchainChoice(arch=ARM32.name, toolchain="ohos", sdk=sdk, cpu=cpu, static=True)
+    )
     source, program = folder / "kernel.c", folder / f"kernel-{cpu}"
     source.write_text(KERNEL)
     # -ffast-math would let the vectoriser reorder sums; the eight lanes give it what it needs without.
@@ -116,10 +120,7 @@ def _run_kernel(session: Session, program: Path, repeat: int) -> float:
 
 
 def _run_llama(session: Session, sdk: str, cpu: str, model: str, tokens: int) -> float:
-    request = LaunchRequest(
-        model=model, board=BOARD, arch="arm32", cpu=cpu, toolchain="ohos", sdk=sdk, static=True,
-        prompt="the cat", tokens=tokens, threads=1, timeout=3600,
-    )  # fmt: skip
+    request = LaunchRequest(model=model, board=BOARD, choice=ToolchainChoice(arch="arm32", cpu=cpu, toolchain="ohos", sdk=sdk, static=True), given={"prompt": "the cat", "tokens": tokens, "threads": 1}, options=RunOptions(timeout=3600))  # fmt: skip
     return float(run_model(session, request).metrics["generation_tokens_per_second"]["value"])
 
 

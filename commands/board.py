@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commands.command import TOOLCHAIN_HELP, Answer, command
+from commands.command import Answer, command
+from commands.words import (
+    RUN,
+    TIMEOUT_HELP,
+    TOOLCHAIN,
+    RunFlags,
+    read_duration,
+    read_parameters,
+    read_size,
+    recipe_flags,
+)
+from native.recipe.flags import Given
+from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
     from core.session import Session
     from deploy.board.protocol import Board
 
 BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `invoke board.list` shows them."
-TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
 WAIT_HELP = "Seconds to wait for a board that someone else uses; default: the setting ohforge.timeouts.lease."
 OWN_WAIT = -1.0
 
@@ -45,119 +56,51 @@ def info(session: Session, board: str = "") -> Answer:
 @command(
     optional_positional="model",
     unless="program",
+    repeatable=("file", "param"),
     remainder="arguments",
     changes=True,
-    repeatable=("output", "file", "param", "input", "log_tag", "env", "limit"),
+    groups={"choice": TOOLCHAIN, "running": RUN},
+    more_flags=recipe_flags,
     help={
         "model": "A model file, or a name that `invoke model.list` shows.",
         "program": "Instead of a model: a program file for the board, or a recipe's product such as llama-bench; "
         "its arguments follow after `--`.",
         "board": BOARD_HELP,
-        **TOOLCHAIN_HELP,
         "arch": "arm32, arm64 or x86_64; default: the best that the board runs.",
         "cpu": "CPU tuning; default: the one of the board's profile.",
-        "prompt": "What a language model shall go on from.",
-        "tokens": "How many tokens a language model shall write.",
-        "threads": "Threads on the board.",
-        "input": "For a .ms model: FILE or WHICH=FILE with raw numbers, .npy or a picture; may be given again.",
-        "loops": "For a .ms model: how often it is run and timed.",
-        "warmup": "For a .ms model: runs before those that are timed.",
-        "affinity": "For a .ms model: which cores its threads prefer: none, big or little.",
-        "fp16": "For a .ms model: let the engine compute in half precision.",
-        "device": "For a .ms model: cpu, nnrt or nnrt:NAME.",
-        "top": "For a .ms model: show so many of the largest values of its first output.",
-        "labels": "For a .ms model: file with the name of one class on each line.",
-        "net": "For --program nnrt: a network described in a .yaml, .yml or .json file (docs/nnrt.md).",
-        "log-level": "Keep the board's log of the run from this level on (D, I, W, E, F), or of just the levels W,E.",
-        "log-tag": "Keep lines of the board's log with this tag only; may be given again.",
         "param": "NAME=VALUE: a further parameter of the recipe's run section; may be given again.",
         "file": "A further file that shall lie beside the program; may be given again.",
-        "output": "Pattern of files that the program leaves and that are fetched; may be given again.",
-        "timeout": TIMEOUT_HELP,
         "wait": WAIT_HELP,
-        "env": "NAME=VALUE: a variable of the program's environment; may be given again.",
-        "limit": "NAME=VALUE: memory, cpu (seconds), files, processes, core, stack, file-size …, such as memory=500M; "
-        "may be given again.",
-        "cpus": "CPUs of the board to run on: a list such as 0-3,6, or a mask such as 0x4f.",
-        "nice": "Niceness, from -20 to 19.",
-        "sample": "Sample the board's temperatures, frequencies and memory every so many seconds (needs the agent).",
-        "run-engine": "What runs it: agent, shell or auto; default: the setting.",
     },
 )
 def run(
     session: Session,
+    choice: ToolchainChoice,
+    running: RunFlags,
+    given: Mapping[str, Given],
     model: str = "",
     program: str = "",
     board: str = "",
-    arch: str = "",
-    cpu: str = "",
-    toolchain: str = "",
-    sdk: str = "",
-    static: bool = False,
-    stl: str = "",
-    prompt: str = "",
-    tokens: int = 0,
-    threads: int = 0,
-    input: list[str] | None = None,
-    loops: int = 0,
-    warmup: int = 0,
-    affinity: str = "",
-    fp16: bool = False,
-    device: str = "",
-    top: int = 0,
-    labels: str = "",
-    net: str = "",
-    log_level: str = "",
-    log_tag: list[str] | None = None,
     param: list[str] | None = None,
     file: list[str] | None = None,
-    output: list[str] | None = None,
-    timeout: float = 0.0,
     wait: float = OWN_WAIT,
-    env: list[str] | None = None,
-    limit: list[str] | None = None,
-    cpus: str = "",
-    nice: int = 0,
-    sample: float = 0.0,
-    run_engine: str = "",
     arguments: tuple[str, ...] = (),
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
-    from commands.show import read_environment, read_parameters, show_outcome
+    from commands.show import show_outcome
     from deploy.launch.launch import run_model, run_program
     from deploy.launch.request import LaunchRequest
-    from deploy.run.conditions import read_conditions
-    from deploy.run.hilog import read_filter
-
-    flags: dict[str, str | int] = {"loops": loops, "warmup": warmup, "affinity": affinity, "device": device, "top": top}
-    flags["half"] = "on" if fp16 else ""
-    given: dict[str, str | int | float] = {name: value for name, value in flags.items() if value}
 
     request = LaunchRequest(
         model=model,
         program=program,
         arguments=arguments,
         board=board,
-        arch=arch,
-        cpu=cpu,
-        toolchain=toolchain,
-        sdk=sdk,
-        static=static or None,
-        stl=stl,
-        prompt=prompt,
-        tokens=tokens,
-        threads=threads,
-        parameters={**given, **read_parameters(param or ())},
-        inputs=tuple(input or ()),
-        labels=labels,
-        network=net,
-        log=read_filter(log_level, log_tag or ()) if log_level or log_tag else None,
+        choice=choice,
+        given=given,
+        parameters=read_parameters(param or ()),
         files=tuple(file or ()),
-        outputs=tuple(output or ()),
-        timeout=timeout,
-        environment=read_environment(env or ()),
-        conditions=read_conditions(limits=limit or (), cpus=cpus, nice=nice, sample_seconds=sample),
-        run_engine=run_engine,
+        options=running.read(),
     )
     session = _waiting(session, wait)
     outcome = run_program(session, request) if program else run_model(session, request)
@@ -268,7 +211,6 @@ def clean(
     """Remove from a board what ohforge put there, and nothing else."""
     from dataclasses import asdict
 
-    from commands.show import read_size
     from core.files import human_bytes
     from deploy.transfer.clean import clean_board
 
@@ -293,7 +235,6 @@ def lock(
     session: Session, board: str = "", for_: str = "1h", purpose: str = "board.lock", wait: float = OWN_WAIT
 ) -> Answer:
     """Keep a board for yourself after this command; your own runs go through, those of other users wait."""
-    from commands.show import read_duration
     from deploy.hdc.choose import locate_board
     from deploy.lease.lease import lock_board
 
@@ -335,8 +276,7 @@ def _waiting(session: Session, seconds: float) -> Session:
 
     if seconds < 0:
         return session
-    timeouts = replace(session.settings.timeouts, lease=seconds)
-    return replace(session, settings=replace(session.settings, timeouts=timeouts))
+    return session.with_settings(timeouts=replace(session.settings.timeouts, lease=seconds))
 
 
 @command(

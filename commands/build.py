@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from commands.command import TOOLCHAIN_HELP, Answer, command
+from commands.command import Answer, command
+from commands.words import TOOLCHAIN
+from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
     from core.session import Session
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     default=True,
     changes=True,
     repeatable=("option", "product"),
+    groups={"choice": TOOLCHAIN},
+    defaults={"arch": "arm64"},
     help={
         "target": "Recipe to build, by name (`invoke build.list` shows them) or path of a recipe.yaml; default: llama.",
         "source": "Instead of a recipe: folder of a project of yours, built with CMake, Meson, configure or make.",
@@ -21,24 +25,18 @@ if TYPE_CHECKING:
         "option": "NAME=VALUE for the project's build system (cmake -D, meson -D, configure, make); may be given again.",
         "product": "Only this program or library; may be given again.",
         "build-type": "Release, RelWithDebInfo, MinSizeRel or Debug; default: Release.",
-        **TOOLCHAIN_HELP,
         "jobs": "Compile jobs at once; default: all cores.",
     },
 )
 def build(
     session: Session,
+    choice: ToolchainChoice,
     target: str = "",
     source: str = "",
     system: str = "",
     option: list[str] | None = None,
     product: list[str] | None = None,
     build_type: str = "",
-    arch: str = "arm64",
-    toolchain: str = "",
-    sdk: str = "",
-    cpu: str = "",
-    static: bool = False,
-    stl: str = "",
     jobs: int = 0,
 ) -> Answer:
     """Cross-compile a program; a second call with nothing changed does nothing."""
@@ -53,12 +51,7 @@ def build(
         options=read_options(option or ()),
         products=tuple(product or ()),
         build_type=build_type,
-        arch=arch,
-        toolchain=toolchain,
-        sdk=sdk,
-        cpu=cpu,
-        static=static or None,
-        stl=stl,
+        choice=choice,
         jobs=jobs,
     )
     outcome = ensure_built(session, request)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,15 +28,53 @@ class Answer:
     exit_status: int = 0
 
 
-TOOLCHAIN_HELP = {
-    "arch": "arm32, arm64 or x86_64.",
-    "toolchain": "Host toolchain: ohos or zig. Default: the setting, else ohos when an SDK is there, else zig.",
-    "sdk": "Folder of an ohos-sdk in any of its usual layouts, or version of an installed one.",
-    "cpu": "CPU tuning such as cortex-a55; default generic, which runs on every CPU of the arch.",
-    "static": "Link statically: the program then needs no library on the board.",
-    "stl": "C++ library of the SDK: c++_static, c++_shared or none.",
-}
-"""Help for the flags of every task that chooses a toolchain."""
+@dataclass(frozen=True, kw_only=True)
+class FlagGroup:
+    """Flags that a task's body gets as one value: those fields of a dataclass that have help here.
+
+    A field that is None when nothing is said is a switch; one that is a tuple may be given again.
+    """
+
+    title: str
+    type: type[Any]
+    help: Mapping[str, str]
+
+    def parameters(self, changed: Mapping[str, Any]) -> list[inspect.Parameter]:
+        """The flags; `changed` has the defaults that are other ones than the dataclass's."""
+        return [
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=_plain(changed.get(field.name, field.default))
+            )
+            for field in self._fields
+        ]
+
+    def without(self, names: Iterable[str]) -> FlagGroup:
+        """The group without the flags that a task has itself."""
+        own = set(names)
+        return dataclasses.replace(self, help={flag: text for flag, text in self.help.items() if flag not in own})
+
+    @property
+    def repeatable(self) -> list[str]:
+        return [field.name for field in self._fields if field.default == ()]
+
+    def take(self, values: dict[str, Any]) -> Any:
+        """The dataclass, of the flags that are taken out of `values`."""
+        given = {field.name: values.pop(field.name) for field in self._fields}
+        return self.type(**{name: self._given(name, value) for name, value in given.items()})
+
+    def _given(self, name: str, value: Any) -> Any:
+        if name in self.repeatable:
+            return tuple(value or ())
+        return None if value is False else value
+
+    @property
+    def _fields(self) -> list[dataclasses.Field[Any]]:
+        return [field for field in dataclasses.fields(self.type) if field.name.replace("_", "-") in self.help]
+
+
+def _plain(default: Any) -> Any:
+    return {None: False, (): None}.get(default, default)
+
 
 COMMON_HELP = {
     "json": "Print one JSON object on stdout and nothing else there.",
@@ -51,12 +90,20 @@ class CommandTask(Task[Any]):
     remainder: str = ""
     changes: bool = False
     dry: bool = False
+    titles: Mapping[str, str] = {}
+    """Under which title a flag stands in the help; those without one come first."""
+    more_flags: Callable[[], Iterable[tuple[str, Argument]]] | None = None
+    """Further flags that are known only when the command line is read, each with its title."""
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
         # Invoke takes the help out of the task: a second call in the same process would show none.
         help = dict(self.help)
         arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
         self.help = help
+        if self.more_flags is not None:
+            for title, argument in self.more_flags():
+                arguments.append(argument)
+                self.titles = {**self.titles, argument.names[0]: title}
         return arguments
 
 
@@ -70,6 +117,9 @@ def command(
     unless: str = "",
     repeatable: tuple[str, ...] = (),
     remainder: str = "",
+    groups: Mapping[str, FlagGroup] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    more_flags: Callable[[], Iterable[tuple[str, Argument]]] | None = None,
     changes: bool = False,
     dry: bool = False,
 ) -> Callable[[Callable[..., Answer | None]], CommandTask]:
@@ -77,13 +127,20 @@ def command(
 
     `optional_positional` is a positional argument that need not be given when the flag `unless` is, or ever when
     there is no such flag. `remainder` is the parameter that takes the words after ``--``, each as it was typed.
+    `groups` are parameters that take several flags as one value, with `defaults` of their own. `more_flags` are known
+    only when a command line is read; the parameter ``given`` takes those that were given.
     `changes` says that the task changes files, boards or leases; with ``--dry`` it is refused then, unless `dry` says
     that its body looks at ``session.dry``, tells what it would do and changes nothing.
     """
 
     def make(body: Callable[..., Answer | None]) -> CommandTask:
         signature = inspect.signature(body)
-        own = [parameter for parameter in signature.parameters.values() if parameter.name != remainder]
+        grouped = dict(groups or {})
+        taken = {remainder, *grouped, *(["given"] if more_flags else [])}
+        own = [parameter for parameter in signature.parameters.values() if parameter.name not in taken]
+        grouped = {name: group.without(parameter.name for parameter in own) for name, group in grouped.items()}
+        flags = [flag for group in grouped.values() for flag in group.parameters(defaults or {})]
+        known = {parameter.name for parameter in (*own, *flags)}
         extra = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False) for name in ("json", "verbose")]
 
         @functools.wraps(body)
@@ -95,23 +152,34 @@ def command(
                 raise UsageError("This task cannot say yet what it would do (--dry); nothing was done.", remedy="")
             if remainder:
                 kwargs[remainder] = tuple(shlex.split(context.remainder))
+            if more_flags:
+                others = [name for name in kwargs if name not in known]
+                kwargs["given"] = {name: value for name in others if (value := kwargs.pop(name))}
+            for name, group in grouped.items():
+                kwargs[name] = group.take(kwargs)
             answer = body(session, *args, **kwargs) or Answer()
             session.console.result({"ok": answer.exit_status == 0, **answer.value})
             if answer.exit_status:
                 raise Exit(code=answer.exit_status)
 
-        run.__signature__ = signature.replace(parameters=[*own, *extra])  # type: ignore[attr-defined]
+        run.__signature__ = signature.replace(parameters=[*own, *flags, *extra])  # type: ignore[attr-defined]
         task = CommandTask(
             run,
             name=name,
             default=default,
             positional=positional,
-            iterable=repeatable,
+            iterable=[*repeatable, *(name for group in grouped.values() for name in group.repeatable)],
             auto_shortflags=False,
-            help={**help, **COMMON_HELP},
+            help={
+                **{flag: text for group in grouped.values() for flag, text in group.help.items()},
+                **help,
+                **COMMON_HELP,
+            },
         )
         task.optional_positional, task.unless, task.remainder = optional_positional, unless, remainder
         task.changes, task.dry = changes, dry
+        task.titles = {flag: group.title for group in grouped.values() for flag in group.help}
+        task.more_flags = more_flags
         return task
 
     return make

@@ -23,7 +23,7 @@ def demo(session: Session, board: str = "dayu200", prompt: str = DEMO_PROMPT) ->
     from deploy.launch.launch import run_model
     from deploy.launch.request import LaunchRequest
 
-    outcome = run_model(session, LaunchRequest(model=DEMO_MODEL, board=board, prompt=prompt))
+    outcome = run_model(session, LaunchRequest(model=DEMO_MODEL, board=board, given={"prompt": prompt}))
     session.console.stage("Done")
     show_outcome(session.console, outcome)
     session.console.info(

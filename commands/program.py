@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -144,6 +145,22 @@ class OhforgeProgram(Program):
         self.config.load_runtime(merge=False)
         if merge:
             self.config.merge()
+
+    def print_columns(self, tuples: Sequence[tuple[str, str | None]]) -> None:
+        """As Invoke's; the flags of a task that come in groups stand under their titles."""
+        asked = self.args.help.value
+        titles = self.collection[asked].titles if isinstance(asked, str) and asked in self.parser.contexts else {}
+        if not titles:
+            super().print_columns(tuples)
+            return
+        groups: dict[str, list[tuple[str, str | None]]] = {title: [] for title in ("", *titles.values())}
+        for spec, text in tuples:
+            name = re.sub(r"^--(?:\[no-\])?([\w-]+).*", r"\1", spec)
+            groups[titles.get(name, "")].append((spec, text))
+        for title, rows in groups.items():
+            if title:
+                print(f"{title}:")
+            super().print_columns(rows)
 
     def print_version(self) -> None:
         from importlib.metadata import version

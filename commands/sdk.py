@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
@@ -52,7 +52,7 @@ def fetch(
     from toolchains.install import fetch_sdk
 
     if offline:
-        session = replace(session, settings=replace(session.settings, offline=True))
+        session = session.with_settings(offline=True)
     parts = [part.strip() for part in components.split(",") if part.strip()]
     fetched = fetch_sdk(session, version, host=host, components=parts, mirror=mirror, archive=archive, sha256=sha256)
     show_fetched(session.console, fetched)

@@ -1,22 +1,19 @@
-"""How answers look to people, and how a few words of the command line are read."""
+"""How answers look to people."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.errors import UsageError
-from core.files import human_bytes, read_amount
+from core.files import human_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.check import Check
     from core.console import Console
-    from core.session import Session
     from deploy.run.result import RunOutcome
     from native.artifact.artifact import Artifact
     from native.build.ensure import BuildOutcome
@@ -132,49 +129,12 @@ def _fact(name: str, value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def read_duration(flag: str, text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``30m``, ``1h30m`` or ``2d``. Raises UsageError for another form."""
-    found = re.fullmatch(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", text.strip().lower())
-    if found is None or not text.strip():
-        raise UsageError(f"{flag} {text!r} is no time.", remedy="Write it like 90s, 30m, 2h or 1h30m.")
-    return float(sum(int(count or 0) * unit for count, unit in zip(found.groups(), (86400, 3600, 60, 1), strict=True)))
-
-
-def read_size(flag: str, text: str) -> int:
-    """Bytes of ``1000``, ``64K``, ``500M`` or ``2G`` (times 1024). Raises UsageError for another form."""
-    size = read_amount(text)
-    if size is None:
-        raise UsageError(f"{flag} {text!r} is no size.", remedy="Write it like 64K, 500M or 2G.")
-    return size
-
-
 def _shape_of(path: Path) -> str:
     """Type and shape of a ``.npy`` file; empty for any other."""
     from native.models.inputs import describe_npy
 
     text = describe_npy(path) if path.suffix == ".npy" else ""
     return f"  {text}" if text else ""
-
-
-def read_parameters(words: Iterable[str]) -> dict[str, str]:
-    """``NAME=VALUE`` words as a mapping. Raises UsageError for a word of another form."""
-    return dict(_named("--param", word) for word in words)
-
-
-def read_environment(words: Iterable[str]) -> dict[str, str]:
-    """As `read_parameters`, for variables of the environment, whose names must be such as a shell takes."""
-    found = dict(_named("--env", word) for word in words)
-    for name in found:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UsageError(f"{name!r} cannot be the name of a variable.", remedy="Use letters, digits and _.")
-    return found
-
-
-def _named(flag: str, word: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not name or not equals:
-        raise UsageError(f"{flag} {word!r} is not of the form NAME=VALUE.")
-    return name, value
 
 
 SDK_COLUMNS = ("version", "sdk_version", "api_level", "hosts", "size", "components", "path")
@@ -194,15 +154,6 @@ def show_fetched(console: Console, fetched: FetchedSdk) -> None:
             f"{human_bytes(fetched.bytes_reused)} were here already, {fetched.seconds:.0f} s"
         )
     console.info(f"ohos-sdk {fetched.sdk_version} (API {fetched.api_level}): {fetched.path}")
-
-
-def quietly(session: Session) -> Session:
-    """The same session with what is said going to stderr, so that stdout can be read by a shell."""
-    from dataclasses import replace
-
-    from core.console import Console
-
-    return replace(session, console=Console(json_mode=True, verbosity=session.console.verbosity))
 
 
 def print_text(console: Console, text: str) -> None:

@@ -2,64 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commands.command import TOOLCHAIN_HELP, Answer, command
+from commands.command import Answer, command
+from commands.words import TOOLCHAIN
+from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
     from core.session import Session
 
 
-@command(changes=True, help=TOOLCHAIN_HELP)
-def render(
-    session: Session,
-    arch: str = "arm64",
-    toolchain: str = "",
-    sdk: str = "",
-    cpu: str = "",
-    static: bool = False,
-    stl: str = "",
-) -> Answer:
+@command(changes=True, groups={"choice": TOOLCHAIN}, defaults={"arch": "arm64"}, help={})
+def render(session: Session, choice: ToolchainChoice) -> Answer:
     """Render the CMake toolchain file and say where it is."""
-    from toolchains.arch import find_arch
     from toolchains.toolchain import choose_toolchain
 
-    chosen = choose_toolchain(
-        session, arch=find_arch(arch), name=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl
-    )
+    chosen = choose_toolchain(session, choice)
     session.console.info(f"cmake -DCMAKE_TOOLCHAIN_FILE={chosen.file}")
     return Answer({"file": str(chosen.file), "id": chosen.id, "title": chosen.title, "arch": chosen.arch.name})
 
 
 @command(
     changes=True,
+    groups={"choice": TOOLCHAIN},
+    defaults={"arch": "arm64"},
     help={
-        **TOOLCHAIN_HELP,
         "shell": "sh, fish, powershell or json; or meson (cross file) or cargo (configuration).",
         "bare": "Set CC, CXX and the like too: every build of that shell is then a cross build.",
     },
 )
-def env(
-    session: Session,
-    shell: str = "sh",
-    arch: str = "arm64",
-    toolchain: str = "",
-    sdk: str = "",
-    cpu: str = "",
-    static: bool = False,
-    stl: str = "",
-    bare: bool = False,
-) -> Answer:
+def env(session: Session, choice: ToolchainChoice, shell: str = "sh", bare: bool = False) -> Answer:
     """Print the variables that lead other builds to the toolchain: eval "$(invoke toolchain.env --shell sh)"."""
-    from commands.show import print_text, quietly
-    from toolchains.arch import find_arch
+    from commands.show import print_text
     from toolchains.export import export_cargo, export_environment, export_meson, list_variables
     from toolchains.toolchain import choose_toolchain
 
-    chosen = choose_toolchain(
-        quietly(session), arch=find_arch(arch), name=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl
-    )
+    chosen = choose_toolchain(session.on_stderr(), choice)
     special = {"meson": export_meson, "cargo": export_cargo}
     text = special[shell](chosen) if shell in special else export_environment(chosen, shell, bare=bare)
     print_text(session.console, text)
@@ -70,33 +50,18 @@ def env(
     optional_positional="folder",
     changes=True,
     repeatable=("arch",),
+    groups={"choice": TOOLCHAIN},
     help={
-        **TOOLCHAIN_HELP,
         "folder": "The project's folder; default: this one.",
         "arch": "arm32, arm64 or x86_64; may be given again. Default: arm64 and arm32.",
     },
 )
-def presets(
-    session: Session,
-    folder: str = "",
-    arch: list[str] | None = None,
-    toolchain: str = "",
-    sdk: str = "",
-    cpu: str = "",
-    static: bool = False,
-    stl: str = "",
-) -> Answer:
+def presets(session: Session, choice: ToolchainChoice, folder: str = "", arch: list[str] | None = None) -> Answer:
     """Write presets into a project's CMakeUserPresets.json, beside the user's own."""
-    from toolchains.arch import find_arch
     from toolchains.export import write_presets
     from toolchains.toolchain import choose_toolchain
 
-    chosen = [
-        choose_toolchain(
-            session, arch=find_arch(name), name=toolchain, sdk=sdk, cpu=cpu, static=static or None, stl=stl
-        )
-        for name in arch or ("arm64", "arm32")
-    ]
+    chosen = [choose_toolchain(session, replace(choice, arch=name)) for name in arch or ("arm64", "arm32")]
     path = write_presets(Path(folder or ".").expanduser(), chosen)
     session.console.info(f"{path}: cmake --list-presets shows them")
     return Answer({"file": str(path)})

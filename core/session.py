@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from core.console import Console
+from core.console import Console, Verbosity
 from core.process import RealRunner, Runner
 from core.settings import Settings
 
@@ -22,3 +23,17 @@ class Session:
     runner: Runner = field(default_factory=RealRunner)
     dry: bool = False
     """With ``--dry``: say what would be done, and change nothing."""
+
+    def quietly(self) -> Session:
+        """The same session, in which nothing is said but warnings, unless ``--verbose`` asks for all."""
+        if self.console.verbosity is Verbosity.VERBOSE:
+            return self
+        return replace(self, console=Console(json_mode=self.console.json_mode, verbosity=Verbosity.QUIET))
+
+    def on_stderr(self) -> Session:
+        """The same session with what is said going to stderr, so that stdout can be read by another program."""
+        return replace(self, console=Console(json_mode=True, verbosity=self.console.verbosity))
+
+    def with_settings(self, **changes: Any) -> Session:
+        """The same session with these settings changed."""
+        return replace(self, settings=replace(self.settings, **changes))

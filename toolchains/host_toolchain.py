@@ -54,11 +54,18 @@ class HostToolchain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolchainRequest:
-    """What was asked for; empty text and None mean "the toolchain's own default"."""
+class ToolchainChoice:
+    """What was said about the toolchain. Empty text and None mean "not said"."""
 
-    arch: Arch
+    arch: str = ""
+    toolchain: str = ""
+    """One of `HOST_TOOLCHAINS`."""
+    sdk: str = ""
+    """Folder with an SDK in any layout, or version of an installed one."""
     cpu: str = ""
+    """A CPU tuning."""
     static: bool | None = None
     stl: str = ""
+    """One of c++_static, c++_shared and none."""
     prefixes: tuple[Path, ...] = ()
+    """Folders with libraries for the board."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from core.errors import SdkIncomplete, ToolchainError, UsageError, unknown_name
 from core.files import sha256_json
 from core.session import Session
-from toolchains.arch import ARM32
-from toolchains.host_toolchain import HostToolchain, ToolchainRequest
+from toolchains.arch import ARM32, find_arch
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.render import TEMPLATES, pkg_config_folders, place_rendered, render
 from toolchains.sdk import TOOLCHAIN_FILE, Sdk, this_host
 from toolchains.tuning import GENERIC, Tuning, find_tuning
@@ -21,28 +21,29 @@ ELSEWHERE = Path("<native>")
 """Stands for the SDK's folder in what the id is made of, so that two folders give the same one."""
 
 
-def prepare_ohos(session: Session, request: ToolchainRequest, sdk: Sdk) -> HostToolchain:
+def prepare_ohos(session: Session, choice: ToolchainChoice, sdk: Sdk) -> HostToolchain:
     """Renders the wrapper toolchain file and compiler scripts for `sdk`; fast when they are there already.
 
     Raises UsageError for options that exclude each other, UnknownName, SdkIncomplete for an arch that the SDK lacks,
     ToolchainError for an SDK of another kind of computer.
     """
+    arch = find_arch(choice.arch)
     build = _Build(
         sdk=sdk,
-        tuning=find_tuning(request.cpu, request.arch),
-        request=request,
-        stl=_choose_stl(request),
-        static=bool(request.static),
+        tuning=find_tuning(choice.cpu, arch),
+        choice=choice,
+        stl=_choose_stl(choice),
+        static=bool(choice.static),
     )
     _check(build)
     files = _render_files(build, sdk.native)
-    name = f"ohos-{sdk.version}-{request.arch.name}-{build.tuning.name}"
+    name = f"ohos-{sdk.version}-{arch.name}-{build.tuning.name}"
     folder = place_rendered(session.settings.cache / "toolchains", name, files, frozenset(PROGRAMS))
     tools = sdk.native / "llvm/bin"
     identity = {"sdk": sdk.id, "files": _render_files(build, ELSEWHERE)}
     return HostToolchain(
         name="ohos",
-        arch=request.arch,
+        arch=arch,
         cpu=build.tuning.name,
         static=build.static,
         file=folder / "toolchain.cmake",
@@ -58,7 +59,7 @@ def prepare_ohos(session: Session, request: ToolchainRequest, sdk: Sdk) -> HostT
         sdk=sdk,
         stl=build.stl,
         runtime_libraries=_runtime_libraries(build),
-        prefixes=request.prefixes,
+        prefixes=choice.prefixes,
     )
 
 
@@ -66,7 +67,7 @@ def prepare_ohos(session: Session, request: ToolchainRequest, sdk: Sdk) -> HostT
 class _Build:
     sdk: Sdk
     tuning: Tuning
-    request: ToolchainRequest
+    choice: ToolchainChoice
     stl: str
     static: bool
 
@@ -98,11 +99,11 @@ class _Build:
         return self.sdk.native / "llvm/lib" / self.tuning.arch.ohos_triple
 
 
-def _choose_stl(request: ToolchainRequest) -> str:
-    stl = request.stl or "c++_static"
+def _choose_stl(choice: ToolchainChoice) -> str:
+    stl = choice.stl or "c++_static"
     if stl not in STLS:
         raise unknown_name("C++ library (--stl)", stl, STLS)
-    if request.static and stl == "c++_shared":
+    if choice.static and stl == "c++_shared":
         raise UsageError("--static and --stl c++_shared exclude each other.", remedy="Leave one of the two away.")
     return stl
 
@@ -126,7 +127,7 @@ def _check(build: _Build) -> None:
 
 
 def _render_files(build: _Build, native: Path) -> dict[str, str]:
-    request = build.request
+    choice = build.choice
     common = {"arch": build.tuning.arch, "title": build.sdk.title, "compile_flags": build.compile_flags}
     cmake = render(
         "ohos.cmake.jinja",
@@ -135,8 +136,8 @@ def _render_files(build: _Build, native: Path) -> dict[str, str]:
         stl=build.stl,
         sdk_file=native / TOOLCHAIN_FILE,
         executable_flags=build.executable_flags,
-        prefixes=request.prefixes,
-        pkg_config_libdir=pkg_config_folders(request.prefixes),
+        prefixes=choice.prefixes,
+        pkg_config_libdir=pkg_config_folders(choice.prefixes),
     )
     files = {"toolchain.cmake": cmake, "modules/Platform/OHOS.cmake": (TEMPLATES / "ohos-platform.cmake").read_text()}
     for program, compiler in zip(PROGRAMS, ("clang", "clang++"), strict=True):

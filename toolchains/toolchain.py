@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import ToolchainError, UsageError, unknown_name
 from core.session import Session
-from toolchains.arch import Arch
-from toolchains.host_toolchain import HOST_TOOLCHAINS, HostToolchain, ToolchainRequest
+from toolchains.host_toolchain import HOST_TOOLCHAINS, HostToolchain, ToolchainChoice
 from toolchains.ohos import prepare_ohos
 from toolchains.zig import prepare_zig
 
@@ -18,60 +17,62 @@ if TYPE_CHECKING:
     from toolchains.sdk import Sdk
 
 
-def choose_toolchain(
-    session: Session,
-    *,
-    arch: Arch,
-    name: str = "",
-    sdk: str = "",
-    cpu: str = "",
-    static: bool | None = None,
-    stl: str = "",
-    prefixes: Sequence[Path] = (),
-) -> HostToolchain:
-    """The toolchain that is meant: by name, else by the setting, else the SDK when there is one, else zig.
+@dataclass(frozen=True, kw_only=True)
+class SelectedToolchain:
+    """Which host toolchain is meant, and why; nothing is rendered yet."""
 
-    `sdk` is a folder with an SDK in any layout; `cpu` a CPU tuning; `stl` one of c++_static, c++_shared and none.
+    name: str
+    reason: str
+    sdk: Sdk | None
+    """None for zig, and where the SDK that was named has not been looked at yet."""
+
+    @property
+    def static(self) -> bool:
+        """Whether it links statically when nothing is said about that."""
+        return self.name == "zig"
+
+
+def choose_toolchain(
+    session: Session, choice: ToolchainChoice, selected: SelectedToolchain | None = None
+) -> HostToolchain:
+    """The toolchain that is meant, ready to be used; `selected` is what `select_toolchain` gave, where it was asked.
+
     Says what was chosen, and why. Raises UnknownName, TuningNotForArch, SdkNotFound, SdkIncomplete, HostToolMissing.
     """
-    request = ToolchainRequest(
-        arch=arch, cpu=cpu, static=static, stl=stl, prefixes=tuple(prefix.absolute() for prefix in prefixes)
-    )
-    return prepare_toolchain(session, request, name=name, sdk=sdk)
-
-
-def prepare_toolchain(session: Session, request: ToolchainRequest, *, name: str = "", sdk: str = "") -> HostToolchain:
-    """As `choose_toolchain`, with all that a request can say."""
-    chosen, why, found = _choose_name(session, name, sdk)
-    if chosen == "zig":
-        toolchain = prepare_zig(session, request)
+    selected = selected or select_toolchain(session, choice)
+    choice = replace(choice, prefixes=tuple(prefix.absolute() for prefix in choice.prefixes))
+    if selected.name == "zig":
+        toolchain = prepare_zig(session, choice)
     else:
         from toolchains.sdk import require_sdk
 
-        toolchain = prepare_ohos(session, request, found or require_sdk(session, sdk))
-    session.console.chosen("toolchain", f"{toolchain.name}, {toolchain.title}", why)
+        toolchain = prepare_ohos(session, choice, selected.sdk or require_sdk(session, choice.sdk))
+    session.console.chosen("toolchain", f"{toolchain.name}, {toolchain.title}", selected.reason)
     return toolchain
 
 
-def _choose_name(session: Session, name: str, sdk: str) -> tuple[str, str, Sdk | None]:
-    """Which toolchain, why, and the SDK when it had to be looked for."""
-    for given in (name, session.settings.toolchain):
+def select_toolchain(session: Session, choice: ToolchainChoice) -> SelectedToolchain:
+    """The toolchain that is named, else the setting's, else the SDK's when there is one, else zig.
+
+    Raises UnknownName, UsageError.
+    """
+    for given in (choice.toolchain, session.settings.toolchain):
         if given and given not in HOST_TOOLCHAINS:
             raise unknown_name("host toolchain", given, HOST_TOOLCHAINS)
-    if name == "zig" and sdk:
+    if choice.toolchain == "zig" and choice.sdk:
         raise UsageError("--sdk names an SDK, but --toolchain zig has none.", remedy="Leave one of them away.")
-    if name or sdk:
-        return name or "ohos", "--toolchain" if name else "--sdk", None
+    if choice.toolchain:
+        return SelectedToolchain(name=choice.toolchain, reason="--toolchain", sdk=None)
+    if choice.sdk:
+        return SelectedToolchain(name="ohos", reason="--sdk", sdk=None)
     if session.settings.toolchain:
-        return session.settings.toolchain, "ohforge.toolchain", None
+        return SelectedToolchain(name=session.settings.toolchain, reason="ohforge.toolchain", sdk=None)
     from toolchains.sdk import find_sdk
 
     found = find_sdk(session)
-    return (
-        ("ohos", f"there is an SDK, by {found.found_by}", found)
-        if found
-        else ("zig", "no SDK is installed or named", None)
-    )
+    if found is None:
+        return SelectedToolchain(name="zig", reason="no SDK is installed or named", sdk=None)
+    return SelectedToolchain(name="ohos", reason=f"there is an SDK, by {found.found_by}", sdk=found)
 
 
 def check_compiler(session: Session, toolchain: HostToolchain, *, cxx: bool = True) -> float:

@@ -11,8 +11,8 @@ from pathlib import Path
 from core.errors import HostToolMissing, TuningNotForArch, UsageError
 from core.files import sha256_json
 from core.session import Session
-from toolchains.arch import ARM32
-from toolchains.host_toolchain import HostToolchain, ToolchainRequest
+from toolchains.arch import ARM32, find_arch
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.render import pkg_config_folders, place_rendered, render
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
@@ -62,17 +62,18 @@ def _clang_version(package: Path) -> str:
     return ".".join(str(int(part)) for part in found.groups()) if found else "unknown"
 
 
-def prepare_zig(session: Session, request: ToolchainRequest) -> HostToolchain:
-    """Renders wrappers and toolchain file for `request`; fast when they are there already."""
-    if request.static is False:
+def prepare_zig(session: Session, choice: ToolchainChoice) -> HostToolchain:
+    """Renders wrappers and toolchain file for `choice`; fast when they are there already."""
+    if choice.static is False:
         raise UsageError(
             "The toolchain zig links statically only: its musl is not the board's C library.",
             remedy="Use --toolchain ohos for programs that share the board's libraries.",
         )
-    if request.stl not in ("", "c++_static"):
-        raise UsageError(f"The toolchain zig has only --stl c++_static, not {request.stl!r}.")
+    if choice.stl not in ("", "c++_static"):
+        raise UsageError(f"The toolchain zig has only --stl c++_static, not {choice.stl!r}.")
     zig = find_zig()
-    tuning = find_tuning(request.cpu, request.arch)
+    arch = find_arch(choice.arch)
+    tuning = find_tuning(choice.cpu, arch)
     if not tuning.zig:
         raise TuningNotForArch(
             f"The CPU tuning {tuning.name!r} is for the host toolchain ohos only.",
@@ -82,16 +83,16 @@ def prepare_zig(session: Session, request: ToolchainRequest) -> HostToolchain:
     shared = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or cache) / f"lib-{zig.version}"
     share_headers(zig, shared)
     place = _Place(cache=str(cache), zig=str(zig.program), lib=str(shared))
-    files = _render_files(zig, tuning, request, place)
-    name = f"zig-{request.arch.name}-{tuning.name}"
+    files = _render_files(zig, tuning, choice, place)
+    name = f"zig-{arch.name}-{tuning.name}"
     folder = place_rendered(session.settings.cache / "toolchains", name, files, frozenset(PROGRAMS))
     return HostToolchain(
         name="zig",
-        arch=request.arch,
+        arch=arch,
         cpu=tuning.name,
         static=True,
         file=folder / "toolchain.cmake",
-        id=_identify(zig, tuning, request),
+        id=_identify(zig, tuning, choice),
         title=_describe(zig, tuning),
         bin=folder,
         cc=folder / "zig-cc",
@@ -102,7 +103,7 @@ def prepare_zig(session: Session, request: ToolchainRequest) -> HostToolchain:
         environment={"CCACHE_COMPILERCHECK": f"string:{_identify_compiler(zig, tuning)}"},
         sdk=None,
         stl="c++_static",
-        prefixes=request.prefixes,
+        prefixes=choice.prefixes,
     )
 
 
@@ -131,14 +132,14 @@ NOWHERE = _Place(cache="<cache>", zig="<zig>", lib="<lib>")
 """Stands for the paths in what the id is made of, so that two folders give the same one."""
 
 
-def _render_files(zig: Zig, tuning: Tuning, request: ToolchainRequest, place: _Place) -> dict[str, str]:
+def _render_files(zig: Zig, tuning: Tuning, choice: ToolchainChoice, place: _Place) -> dict[str, str]:
     cmake = render(
         "zig.cmake.jinja",
         arch=tuning.arch,
         version=zig.version,
         cpu_name=tuning.name,
-        prefixes=request.prefixes,
-        pkg_config_libdir=pkg_config_folders(request.prefixes),
+        prefixes=choice.prefixes,
+        pkg_config_libdir=pkg_config_folders(choice.prefixes),
     )
     return {"toolchain.cmake": cmake, **{name: _render_program(name, zig, tuning, place) for name in PROGRAMS}}
 
@@ -160,8 +161,8 @@ def _render_program(name: str, zig: Zig, tuning: Tuning, place: _Place) -> str:
     )
 
 
-def _identify(zig: Zig, tuning: Tuning, request: ToolchainRequest) -> str:
-    return sha256_json({"zig": zig.version, "clang": zig.clang, "files": _render_files(zig, tuning, request, NOWHERE)})
+def _identify(zig: Zig, tuning: Tuning, choice: ToolchainChoice) -> str:
+    return sha256_json({"zig": zig.version, "clang": zig.clang, "files": _render_files(zig, tuning, choice, NOWHERE)})
 
 
 def _identify_compiler(zig: Zig, tuning: Tuning) -> str:

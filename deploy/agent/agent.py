@@ -10,10 +10,9 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.console import Console, Verbosity
 from core.deadline import Deadline
 from core.errors import BuildError, LostConnection, OhforgeError, ToolchainError
 from core.files import sha256_file, sha256_folder, write_json
@@ -23,6 +22,7 @@ from deploy.board.protocol import Board
 from deploy.board.script import quote
 from deploy.board.survey import Survey
 from native.programs import PROGRAMS
+from toolchains.host_toolchain import ToolchainChoice
 
 PlaceProgram = Callable[[Session, Board, Path, str, str], None]
 """Puts a program, whose SHA-256 comes last, at a path of a board."""
@@ -139,11 +139,9 @@ def build_agent(session: Session, arch: str) -> tuple[Path, str]:
         return known[arch]
     from native.build.ensure import BuildRequest, ensure_built
 
-    settings = replace(session.settings, build_dir=str(session.settings.cache / "agent"))
-    quiet = Console(json_mode=session.console.json_mode, verbosity=Verbosity.QUIET)
-    console = session.console if session.console.verbosity is Verbosity.VERBOSE else quiet
-    request = BuildRequest(target=RECIPE, arch=arch, static=True)
-    artifact = ensure_built(replace(session, settings=settings, console=console), request).artifact
+    building = session.quietly().with_settings(build_dir=str(session.settings.cache / "agent"))
+    request = BuildRequest(target=RECIPE, choice=ToolchainChoice(arch=arch, static=True))
+    artifact = ensure_built(building, request).artifact
     product = artifact.product(PROGRAM)
     rows = {name: [str(path), digest] for name, (path, digest) in known.items()}
     rows[arch] = [str(artifact.path_of(product)), product.sha256]
@@ -179,9 +177,8 @@ def _put(
     session: Session, board: Board, place: PlaceProgram, path: str, program: Path, sha256: str
 ) -> AgentHandle | NoAgent:
     """Puts the agent on the board and asks it for its version, which shows that it can be executed there."""
-    quiet = replace(session, console=Console(json_mode=session.console.json_mode, verbosity=Verbosity.QUIET))
     try:
-        place(quiet, board, program, path, sha256)
+        place(session.quietly(), board, program, path, sha256)
     except LostConnection:
         raise
     except OhforgeError as error:

@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.console import Console, Verbosity
 from core.errors import WrongArch
 from core.files import write_json
 from core.session import Session
@@ -17,6 +16,8 @@ from deploy.board.survey import Question, survey_board
 from deploy.hdc.choose import UNKNOWN_BOARD
 from deploy.launch.request import LaunchRequest
 from toolchains.arch import ARCHES, Arch, find_arch
+from toolchains.host_toolchain import ToolchainChoice
+from toolchains.toolchain import SelectedToolchain, select_toolchain
 from toolchains.tuning import GENERIC, TUNING_FILE, read_tunings
 
 if TYPE_CHECKING:
@@ -29,32 +30,23 @@ def build_for_board(
     """The recipe's products for the board, built when they are not there. Raises what the choice and the build raise."""
     from native.build.ensure import BuildRequest, ensure_built
 
-    arch = choose_arch(session, board, request)
-    return ensure_built(
-        session,
-        BuildRequest(
-            target=recipe,
-            arch=arch.name,
-            toolchain=request.toolchain,
-            sdk=request.sdk,
-            cpu=choose_cpu(session, board, arch, request.cpu, recipe),
-            static=request.static,
-            stl=request.stl,
-            jobs=request.jobs,
-            products=products,
-        ),
-    ).artifact
+    selected = select_toolchain(session, request.choice)
+    arch = choose_arch(session, board, request.choice, selected)
+    cpu = choose_cpu(session, board, arch, request.choice.cpu, recipe)
+    choice = dataclasses.replace(request.choice, arch=arch.name, cpu=cpu)
+    build = BuildRequest(target=recipe, choice=choice, jobs=request.jobs, products=products)
+    return ensure_built(session, build, selected).artifact
 
 
-def choose_arch(session: Session, board: Board, request: LaunchRequest) -> Arch:
+def choose_arch(session: Session, board: Board, choice: ToolchainChoice, selected: SelectedToolchain) -> Arch:
     """The arch to build for: the one asked for, else the best that the board runs; says which, and why.
 
     A 64-bit ARM kernel under a 32-bit system runs static arm64 programs, which may use dot products; a dynamic
     program needs the loader of the system's own arch. Raises WrongArch when the board does not run what was asked for.
     """
     runs, static_only = known_arches(session, board)
-    if request.arch:
-        arch = find_arch(request.arch)
+    if choice.arch:
+        arch = find_arch(choice.arch)
         if arch.name not in runs:
             raise WrongArch(
                 f"Board {board.serial} runs {' and '.join(runs) or 'none of the known arches'}, not {arch.name}.",
@@ -64,7 +56,8 @@ def choose_arch(session: Session, board: Board, request: LaunchRequest) -> Arch:
     if not runs:
         raise WrongArch(f"Board {board.serial} runs none of the arches that ohforge builds for ({', '.join(ARCHES)}).")
     dynamic = [name for name in runs if name not in static_only]
-    if "arm64" in runs and ("arm64" in dynamic or _links_statically(session, request)):
+    static = selected.static if choice.static is None else choice.static
+    if "arm64" in runs and ("arm64" in dynamic or static):
         name, why = "arm64", "the board's kernel is 64-bit" + ("" if "arm64" in dynamic else " and the program static")
     else:
         name = (dynamic or list(runs))[0]
@@ -94,19 +87,6 @@ def choose_cpu(session: Session, board: Board, arch: Arch, asked: str, program: 
         return ""
     session.console.chosen("CPU tuning", tuning, f"profile {board.profile.name}")
     return tuning
-
-
-def _links_statically(session: Session, request: LaunchRequest) -> bool:
-    """Whether the toolchain that will be used links statically when it is not told to do otherwise."""
-    if request.static is not None:
-        return request.static
-    from toolchains.toolchain import choose_toolchain
-
-    # The build will choose again and say so; here nothing is to be said twice.
-    silent = dataclasses.replace(session, console=Console(json_mode=True, verbosity=Verbosity.QUIET))
-    return choose_toolchain(
-        silent, arch=ARCHES["arm64"], name=request.toolchain, sdk=request.sdk, stl=request.stl
-    ).static
 
 
 def known_arches(session: Session, board: Board) -> tuple[tuple[str, ...], tuple[str, ...]]:

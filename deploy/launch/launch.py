@@ -23,11 +23,11 @@ from deploy.run.preflight import Binary, binary_of_elf, binary_of_product
 from deploy.run.request import RunRequest
 from deploy.run.result import RunOutcome
 from deploy.transfer.placing import FileToPlace
+from native.recipe.flags import split_given
 
 if TYPE_CHECKING:
     from native.artifact.artifact import Artifact, Product
     from native.recipe.recipe import Recipe
-    from native.recipe.runspec import RunSpec
 
 NETWORK_PROGRAM = "nnrt"
 """The program that takes the description of a network."""
@@ -40,49 +40,29 @@ def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
     from native.models.models import find_model
     from native.recipe.recipe import recipe_for_model
 
-    if request.network:
-        raise UsageError("A model brings its own network.", remedy=f"--net goes with --program {NETWORK_PROGRAM}.")
     board = choose_board(session, request.board)
     model = find_model(session, request.model)
     recipe = recipe_for_model(model.kind)
     spec = recipe.run_for(model.kind)
-    beside = accompany_model(session, model, request.inputs, request.labels, _parameters(spec, request))
-    model_name = _name_on_board(model.path)
-    arguments = (*spec.command(model_name, beside.parameters), *beside.arguments, *request.arguments)
+    flags, roles = split_given(spec.flags, request.given, f"a .{model.kind} model")
+    parameters = {**request.parameters, **flags}
+    beside = accompany_model(session, model, roles, parameters)
+    name = _name_on_board(model.path)
+    words = (*spec.command(name, beside.parameters), *beside.arguments, *request.arguments)
     artifact = build_for_board(session, board, request, recipe.name, (spec.product,))
-    product = artifact.product(spec.product)
-    files = (*files_of(artifact, product), FileToPlace(local=model.path, name=model_name, sha256=model.sha256))
-    return _execute(
-        session,
-        board,
-        RunRequest(
-            program=recipe.name,
-            engine=f"{recipe.name} {recipe.version}",
-            executable=product.name,
-            arguments=arguments,
-            files=(*files, *beside.files, *_further_files(request)),
-            binaries=binaries_of(artifact, product),
-            environment={**spec.environment, **request.environment},
-            outputs=request.outputs,
-            library_folder=LIBRARIES if artifact.runtime_libraries else None,
-            artifact=artifact,
-            model=model,
-            spec=spec,
-            timeout=request.timeout or session.settings.timeouts.run,
-            log=request.log,
-            conditions=request.conditions,
-            run_engine=request.run_engine,
-        ),
-    )
+    run = _request_of(artifact, artifact.product(spec.product), words)
+    files = (*run.files, FileToPlace(local=model.path, name=name, sha256=model.sha256), *beside.files)
+    run = dataclasses.replace(run, program=recipe.name, files=files, model=model, spec=spec)
+    return _execute(session, board, request, run)
 
 
 def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
     """Runs a program on a board: a local file, or a product of a recipe. Its status is handed on, whatever it is."""
     path = Path(request.program).expanduser()
-    if request.network:
-        request = _with_network(session, request)
+    request = _with_network(session, request)
     if built := _find_artifact(path):
-        return _run_built(session, choose_board(session, request.board), request, *built)
+        board = choose_board(session, request.board)
+        return _execute(session, board, request, _request_of(*built, request.arguments))
     if path.is_file() or "." in path.name or request.program.startswith(("/", "~", "./", "../")):
         return _run_file(session, request, path)
     return _run_product(session, request)
@@ -90,13 +70,16 @@ def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
 
 def _with_network(session: Session, request: LaunchRequest) -> LaunchRequest:
     """The request with the network as a file beside the program, and the words that name it there."""
+    if not request.given:
+        return request
     from native.models.networks import prepare_network
+    from native.recipe.recipe import read_flags
 
-    if Path(request.program).name != NETWORK_PROGRAM:
-        raise UsageError(f"{request.program} takes no network.", remedy=f"--net goes with --program {NETWORK_PROGRAM}.")
-    made = prepare_network(Path(request.network).expanduser(), session.settings.cache / "networks")
+    whose = f"--program {Path(request.program).name}"
+    _, roles = split_given(read_flags().get(whose, ()), request.given, whose)
+    made = prepare_network(Path(*roles["network"]).expanduser(), session.settings.cache / "networks")
     arguments = ("--net", made.name, *request.arguments)
-    return dataclasses.replace(request, files=(*request.files, str(made)), arguments=arguments, network="")
+    return dataclasses.replace(request, files=(*request.files, str(made)), arguments=arguments, given={})
 
 
 def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcome:
@@ -106,74 +89,42 @@ def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcom
 
     check_local_file(path)
     elf = inspect_elf(path)
-    if elf is None and path.read_bytes()[:2] != b"#!":
+    if elf is None and not _is_script(path):
         raise UsageError(
             f"{path} is neither an ELF program nor a script that begins with #!.",
             remedy="Name a program for the board; a model file is run with `invoke board.run MODEL`.",
         )
     board = choose_board(session, request.board)
     name = _name_on_board(path)
-    further = list(_further_files(request))
-    libraries = [file for file in further if ".so" in file.name]
+    given = [file for file in _further_files(request) if ".so" in file.name]
+    beside: list[FileToPlace] = []
     if elf is not None:
-        beside = find_libraries(session, path, elf, [file.local for file in libraries])
-        for library in beside:
+        for library in find_libraries(session, path, elf, [file.local for file in given]):
             session.console.chosen("library", str(library), "the program needs it, so it is sent along")
-        more = [FileToPlace(local=library, name=library.name) for library in beside]
-        libraries, further = [*libraries, *more], [*further, *more]
-    return _execute(
-        session,
-        board,
-        RunRequest(
-            program=path.stem or path.name,
-            engine=path.name,
-            executable=name,
-            arguments=request.arguments,
-            files=(FileToPlace(local=path, name=name, executable=True), *further),
-            binaries=(binary_of_elf(path.name, elf), *_binaries_of_files(libraries)) if elf is not None else (),
-            environment=request.environment,
-            outputs=request.outputs,
-            library_folder="" if libraries else None,
-            timeout=request.timeout or session.settings.timeouts.run,
-            conditions=request.conditions,
-            run_engine=request.run_engine,
-            pass_status=True,
-            log=request.log,
-        ),
+            beside.append(FileToPlace(local=library, name=library.name))
+    libraries = [*given, *beside]
+    run = RunRequest(
+        program=path.stem or path.name,
+        engine=path.name,
+        executable=name,
+        arguments=request.arguments,
+        files=(FileToPlace(local=path, name=name, executable=True), *beside),
+        binaries=(binary_of_elf(path.name, elf), *_binaries_of_files(libraries)) if elf is not None else (),
+        library_folder="" if libraries else None,
     )
+    return _execute(session, board, request, run)
+
+
+def _is_script(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"#!"
 
 
 def _run_product(session: Session, request: LaunchRequest) -> RunOutcome:
     recipe, name = find_product(request.program)
     board = choose_board(session, request.board)
     artifact = build_for_board(session, board, request, recipe.name, (name,))
-    return _run_built(session, board, request, artifact, artifact.product(name))
-
-
-def _run_built(
-    session: Session, board: Board, request: LaunchRequest, artifact: Artifact, product: Product
-) -> RunOutcome:
-    return _execute(
-        session,
-        board,
-        RunRequest(
-            program=product.name,
-            engine=f"{artifact.program} {artifact.version}",
-            executable=product.name,
-            arguments=request.arguments,
-            files=(*files_of(artifact, product), *_further_files(request)),
-            binaries=binaries_of(artifact, product),
-            environment=request.environment,
-            outputs=request.outputs,
-            library_folder=LIBRARIES if artifact.runtime_libraries else None,
-            artifact=artifact,
-            timeout=request.timeout or session.settings.timeouts.run,
-            conditions=request.conditions,
-            run_engine=request.run_engine,
-            pass_status=True,
-            log=request.log,
-        ),
-    )
+    return _execute(session, board, request, _request_of(artifact, artifact.product(name), request.arguments))
 
 
 def _find_artifact(path: Path) -> tuple[Artifact, Product] | None:
@@ -240,6 +191,20 @@ def run_shell(
 # what is run ---------------------------------------------------------------------------------------
 
 
+def _request_of(artifact: Artifact, product: Product, arguments: tuple[str, ...]) -> RunRequest:
+    """A product with all that travels with it."""
+    return RunRequest(
+        program=product.name,
+        engine=f"{artifact.program} {artifact.version}",
+        executable=product.name,
+        arguments=arguments,
+        files=files_of(artifact, product),
+        binaries=binaries_of(artifact, product),
+        library_folder=LIBRARIES if artifact.runtime_libraries else None,
+        artifact=artifact,
+    )
+
+
 def files_of(artifact: Artifact, product: Product) -> tuple[FileToPlace, ...]:
     """A product and the files and libraries that must travel with it, as they lie in a run's folder."""
     libraries = [artifact.folder / path for path in artifact.runtime_libraries]
@@ -266,15 +231,6 @@ def _binaries_of_files(files: list[FileToPlace]) -> list[Binary]:
     return [binary_of_elf(name, elf) for name, elf in found if elf is not None]
 
 
-def _parameters(spec: RunSpec, request: LaunchRequest) -> dict[str, str | int | float]:
-    """The parameters that the user gave. Raises UnknownName when the program takes none of that name."""
-    given: dict[str, str | int | float] = dict(request.parameters)
-    for name, value in (("prompt", request.prompt), ("tokens", request.tokens), ("threads", request.threads)):
-        if value:
-            given[name] = value
-    return given
-
-
 def _further_files(request: LaunchRequest) -> tuple[FileToPlace, ...]:
     paths = [Path(name).expanduser() for name in request.files]
     return tuple(FileToPlace(local=path, name=path.name, executable=os.access(path, os.X_OK)) for path in paths)
@@ -285,7 +241,17 @@ def _name_on_board(path: Path) -> str:
     return path.name.lstrip("-") or "file"
 
 
-def _execute(session: Session, board: Board, run: RunRequest) -> RunOutcome:
+def _execute(session: Session, board: Board, request: LaunchRequest, run: RunRequest) -> RunOutcome:
+    """Runs what was made ready, with what was asked of the run; a program's own status is the user's to judge."""
+    options = request.options
+    environment = {**(run.spec.environment if run.spec is not None else {}), **options.environment}
+    timeout = options.timeout or session.settings.timeouts.run
+    run = dataclasses.replace(
+        run,
+        files=(*run.files, *_further_files(request)),
+        pass_status=run.model is None,
+        options=dataclasses.replace(options, environment=environment, timeout=timeout),
+    )
     try:
         return execute(session, board, run)
     except (WrongArch, MissingLibrary):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,28 +29,26 @@ class Accompaniment:
 
 
 def accompany_model(
-    session: Session, model: Model, inputs: tuple[str, ...], labels: str, parameters: dict[str, Value]
+    session: Session, model: Model, roles: Mapping[str, list[str]], parameters: dict[str, Value]
 ) -> Accompaniment:
-    """Looks at the files that go with a model, before anything is built or sent.
+    """Looks at the files that go with a model, before anything is built or sent. `roles` has its inputs and labels.
 
-    Raises UsageError for files that are not there or do not fit the model, and for a kind of model that takes none;
-    ModelError when weights that the model keeps in other files are missing.
+    Raises UsageError for files that are not there or do not fit the model; ModelError when weights that the model keeps
+    in other files are missing.
     """
     if model.kind != "ms":
-        if inputs or labels:
-            raise UsageError(
-                f"A .{model.kind} model takes no input files or labels.", remedy="Give it a text with --prompt."
-            )
         return Accompaniment(parameters=parameters)
     from native.formats.ms import read_ms
     from native.models.inputs import prepare_inputs
 
     info = read_ms(model.path)
     made = session.settings.cache / "inputs" / model.sha256[:16]
-    prepared = prepare_inputs(info, inputs, made, place=PLACE, resized=bool(parameters.get("shape")))
+    prepared = prepare_inputs(
+        info, tuple(roles.get("inputs", ())), made, place=PLACE, resized=bool(parameters.get("shape"))
+    )
     files = [FileToPlace(local=path, name=PLACE + path.name) for path in prepared.files]
     files += [_weights(model, name) for name in info.external_files]
-    if labels:
+    for labels in roles.get("labels", ()):
         local = Path(labels).expanduser()
         if not local.is_file():
             raise UsageError(f"There is no file of labels {local}.")

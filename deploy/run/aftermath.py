@@ -66,13 +66,13 @@ def keep_log(
     """Takes the board's log of the run when it is needed or was asked for; returns what `capture_log` returns."""
     from native.recipe.device_use import LOG_TAGS
 
-    if request.log is None and not needed:
+    if request.options.log is None and not needed:
         return None, []
     if clock is None:
         session.console.warn("the board cannot tell the time, so its log cannot be tied to this run")
         return None, []
     try:
-        chosen = request.log or LogFilter()
+        chosen = request.options.log or LogFilter()
         log, watched = capture_log(session, board, record.folder, clock.window(*times), chosen, LOG_TAGS)
     except OhforgeError as error:
         session.console.warn(f"the board's log of this run could not be read: {error.message}")

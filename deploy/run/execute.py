@@ -52,7 +52,7 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
     raised before there is a record.
     """
     stored = describe_files(request.files)
-    agents = agents_wanted(session, board, request.run_engine)
+    agents = agents_wanted(session, board, request.options.engine)
     with hold_board(session, board, f"run {request.program}"):
         content = first_content(session, board, request, stored)
         record = start_record(session, program=request.program, board=board.serial, content=content)
@@ -84,7 +84,7 @@ def _prepare(
         check_tuning(board, survey, request.artifact.arch, request.artifact.cpu)
     if request.model is not None:
         check_memory(session, board, survey, request.model.size)
-    engine = choose_engine(session, board, survey, request.run_engine, request.conditions)
+    engine = choose_engine(session, board, survey, request.options.engine, request.options.conditions)
     record.save(run_engine={"name": engine.name, "reason": engine.reason})
     summary = ensure_stored(session, board, stored, replace(survey, agent=engine.agent))
     record.save(transfer=asdict(summary))
@@ -110,7 +110,7 @@ class _Run:
         self.session, self.board, self.request, self.engine, self.record = session, board, request, engine, record
         self.clock = clock
         self.folder = f"{runs_folder(board.profile)}/{record.folder.name}"
-        self.patterns = (*request.outputs, *(request.spec.outputs if request.spec is not None else ()))
+        self.patterns = (*request.options.outputs, *(request.spec.outputs if request.spec is not None else ()))
         self.start = self._make_start(stored)
         self.program = dict(zip((file.name for file in request.files), stored, strict=True))[request.executable]
         record.save(command={**record.content["command"], "folder": self.folder})
@@ -195,7 +195,7 @@ class _Run:
         return result
 
     def _save_report(self, result: ProgramResult, output: RunOutput) -> None:
-        report, seconds = result.report, self.request.conditions.sample_seconds
+        report, seconds = result.report, self.request.options.conditions.sample_seconds
         samples = None
         if seconds and report is not None:
             lost = report.samples_lost
@@ -212,9 +212,9 @@ class _Run:
         return Start(
             title=f"{request.program} on board {self.board.serial}",
             words=[f"./{request.executable}", *request.arguments],
-            environment=request.environment,
-            conditions=request.conditions,
-            seconds=request.timeout,
+            environment=request.options.environment,
+            conditions=request.options.conditions,
+            seconds=request.options.timeout,
             run=self.record.folder.name,
             merged=request.spec is not None and request.spec.merged_output,
             script={

@@ -115,10 +115,10 @@ def first_content(session: Session, board: Board, request: RunRequest, stored: S
         "link": describe_link(session, board),
         "command": {
             "words": [f"./{request.executable}", *request.arguments],
-            "environment": dict(request.environment),
+            "environment": dict(request.options.environment),
             "folder": "",
-            "timeout_seconds": request.timeout,
-            **request.conditions.as_json(),
+            "timeout_seconds": request.options.timeout,
+            **request.options.conditions.as_json(),
         },
         "files": [
             {"name": file.name, "sha256": known.sha256, "size": known.size, "executable": file.executable}

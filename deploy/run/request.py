@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from deploy.run.conditions import Conditions
+from deploy.run.options import RunOptions
 from deploy.run.preflight import Binary
 from deploy.transfer.placing import FileToPlace
 
 if TYPE_CHECKING:
-    from deploy.run.hilog import LogFilter
     from native.artifact.artifact import Artifact
     from native.models.models import Model
     from native.recipe.runspec import RunSpec
@@ -27,24 +25,15 @@ class RunRequest:
     executable: str
     files: tuple[FileToPlace, ...]
     """Everything that the program needs there, itself included."""
-    timeout: float
-    """Seconds for the program alone."""
     arguments: tuple[str, ...] = ()
     binaries: tuple[Binary, ...] = ()
     """What is checked against the board before anything is sent."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ()
-    """Patterns of files in the run's folder that are fetched afterwards."""
     library_folder: str | None = None
     """Folder of the libraries that travel along, relative to the run's folder (``""``: that itself); None: there are none."""
     artifact: Artifact | None = None
     model: Model | None = None
     spec: RunSpec | None = None
     """How the program's output is understood."""
-    run_engine: str = ""
-    """``agent``, ``shell`` or ``auto``; empty: the setting ``ohforge.run_engine``."""
-    conditions: Conditions = field(default_factory=Conditions)
     pass_status: bool = False
     """True: a status other than 0 is the caller's to judge, not an error."""
-    log: LogFilter | None = None
-    """Which lines of the board's log the record shall have; None: all, and only when they are needed."""
+    options: RunOptions = field(default_factory=RunOptions)

@@ -37,9 +37,8 @@ from native.recipe.project import change_recipe, read_project
 from native.recipe.recipe import ProductSpec, Recipe, load_recipe
 from native.source.fetch import fetch_source
 from native.source.kinds import FolderSource, source_pin
-from toolchains.arch import find_arch
-from toolchains.host_toolchain import HostToolchain
-from toolchains.toolchain import check_compiler, choose_toolchain
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
+from toolchains.toolchain import SelectedToolchain, check_compiler, choose_toolchain
 
 
 class BuildSystem(Protocol):
@@ -68,7 +67,7 @@ SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake(), "meson": Meson(), "make": M
 class BuildRequest:
     """What is to be built. Empty text means "the default"."""
 
-    arch: str
+    choice: ToolchainChoice
     target: str = ""
     """Name of a recipe, or path of a ``recipe.yaml``; empty when `source` is given."""
     source: str = ""
@@ -78,11 +77,6 @@ class BuildRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     """For the project's build system; they win over those of a recipe."""
     build_type: str = ""
-    toolchain: str = ""
-    sdk: str = ""
-    cpu: str = ""
-    static: bool | None = None
-    stl: str = ""
     jobs: int = 0
     products: tuple[str, ...] = ()
     """Which of the recipe's products; empty for all of them. More can be added to the same artifact later."""
@@ -98,25 +92,19 @@ class BuildOutcome:
     seconds: float
 
 
-def ensure_built(session: Session, request: BuildRequest) -> BuildOutcome:
+def ensure_built(session: Session, request: BuildRequest, selected: SelectedToolchain | None = None) -> BuildOutcome:
     """Builds what is asked for, unless it is there already with the same inputs.
+
+    `selected` is the toolchain that was found for the request already; None when nobody has looked for it.
 
     Raises UnknownName, BuildError (and its kinds), what fetching the source raises, DeadlineExpired, Busy.
     """
     started = time.monotonic()
     recipe = read_project(session, request.source, request.system) if request.source else load_recipe(request.target)
     recipe = change_recipe(recipe, request.options, request.build_type)
-    arch = find_arch(request.arch)
     wanted = choose_products(recipe, request.products)
-    toolchain = choose_toolchain(
-        session,
-        arch=arch,
-        name=request.toolchain,
-        sdk=request.sdk,
-        cpu=request.cpu,
-        static=request.static,
-        stl=request.stl,
-    )
+    toolchain = choose_toolchain(session, request.choice, selected)
+    arch = toolchain.arch
     plan = make_plan(recipe, toolchain, SYSTEMS[recipe.build.system].version())
     folder = folder_of(session, plan)
     artifact, reason = find_built(session, plan, folder, wanted)

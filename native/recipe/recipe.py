@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import InvalidData, nearest, unknown_name
 from native.programs import PROGRAMS
+from native.recipe.flags import Flag
 from native.recipe.runspec import MetricPattern, RunSpec, check_placeholders
 from native.source.kinds import FolderSource, GithubArchive, PypiSdist, Source
 from toolchains.arch import ARCHES
@@ -73,6 +74,8 @@ class ProductSpec:
     add_sources: tuple[Path, ...] = ()
     """Files of the recipe that are compiled into this program besides its own."""
     of_source: bool = False
+    flags: tuple[Flag, ...] = ()
+    """What ``board.run --program`` can be told, besides the program's own arguments."""
     with_files: tuple[str, ...] = ()
     """Names of products of kind ``file`` that lie beside this program wherever it runs."""
     description: str = ""
@@ -121,6 +124,22 @@ class Recipe:
         raise unknown_name(f"product of {self.name}", name, [product.name for product in self.products])
 
 
+def read_flags() -> dict[str, tuple[Flag, ...]]:
+    """The flags that the recipes bring, by what they are for: ``a .ms model``, ``--program nnrt``.
+
+    Only that part of the recipes is read, and nothing is checked: every start of ohforge asks for it.
+    """
+    found: dict[str, list[Flag]] = {}
+    for name in list_recipes():
+        value = _read_yaml(PROGRAMS / name / FILE)
+        for entry in value.get("run", ()):
+            found.setdefault(f"a .{entry['model']} model", []).extend(map(_make_flag, entry.get("flags", ())))
+        for entry in value["products"]:
+            if flags := entry.get("flags"):
+                found.setdefault(f"--program {entry['name']}", []).extend(map(_make_flag, flags))
+    return {whose: tuple(flags) for whose, flags in found.items()}
+
+
 def list_recipes() -> list[str]:
     """Names of the recipes that come with ohforge."""
     return sorted(path.parent.name for path in PROGRAMS.glob(f"*/{FILE}"))
@@ -152,16 +171,20 @@ def recipe_for_model(kind: str) -> Recipe:
 
 
 def _read_recipe(file: Path) -> Recipe:
-    import yaml
-
-    try:
-        value = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidData(f"{file} is not YAML: {error}") from error
+    value = _read_yaml(file)
     _check_form(value, file)
     recipe = _make_recipe(value, file.parent)
     _check_meaning(recipe, file)
     return recipe
+
+
+def _read_yaml(file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidData(f"{file} is not YAML: {error}") from error
 
 
 def _check_form(value: Any, file: Path) -> None:
@@ -240,13 +263,20 @@ def _make_product(entry: dict[str, Any], folder: Path) -> ProductSpec:
     fields = {"target": entry["name"], **entry}
     fields["of_source"] = fields.pop("from", "build") == "source"
     fields["file"] = entry["name"] if fields["of_source"] else ""
+    fields["flags"] = tuple(map(_make_flag, entry.get("flags", ())))
     fields["with_files"] = tuple(fields.pop("with", ()))
     fields["add_sources"] = tuple(folder / name for name in entry.get("add_sources", ()))
     return ProductSpec(**fields)
 
 
+def _make_flag(entry: dict[str, Any]) -> Flag:
+    own = "" if "role" in entry else entry["name"].replace("-", "_")
+    return Flag(**{"parameter": own, **entry, "choices": tuple(entry.get("choices", ()))})
+
+
 def _make_run(entry: dict[str, Any]) -> RunSpec:
     fields = dict(entry)
+    fields["flags"] = tuple(map(_make_flag, entry.get("flags", ())))
     fields["arguments"] = tuple((word,) if isinstance(word, str) else tuple(word) for word in entry["arguments"])
     fields["outputs"] = tuple(entry.get("outputs", ()))
     for name in ("facts", "complete"):
@@ -312,6 +342,9 @@ def _check_run(recipe: Recipe, spec: RunSpec, where: str) -> None:
     names = [product.name for product in recipe.products]
     if spec.product not in names:
         raise InvalidData(f"{where}.product: {unknown_name('product', spec.product, names).message}")
+    for flag in spec.flags:
+        if flag.parameter and flag.parameter not in spec.defaults:
+            raise InvalidData(f"{where}.flags: {unknown_name('parameter', flag.parameter, spec.defaults).message}")
     for word in (word for group in spec.arguments for word in group):
         check_placeholders(word, {**spec.defaults, "model": ""}, f"{where}.arguments")
     for index, metric in enumerate(spec.metrics):

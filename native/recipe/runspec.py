@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.errors import InvalidData, UsageError, unknown_name
+from native.recipe.flags import Flag
 
 Value = str | int | float
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -41,6 +42,7 @@ class RunSpec:
     """Groups of words with placeholders; a group whose placeholder is empty is left out."""
     defaults: Mapping[str, Value] = field(default_factory=dict)
     """Parameters and what they are when nothing is said."""
+    flags: tuple[Flag, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     """Glob patterns, below the working directory, of files that the program leaves."""

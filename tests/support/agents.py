@@ -21,6 +21,7 @@ from deploy.board.script import quote
 from native.artifact.artifact import Product
 from native.build.ensure import BuildRequest, ensure_built
 from toolchains.arch import find_arch
+from toolchains.host_toolchain import ToolchainChoice
 
 LIMIT_SECONDS = 120.0
 """No call of a test takes nearly as long, on a busy machine under qemu included."""
@@ -99,7 +100,7 @@ def build_agent(shared_cache: Path, arch: str) -> Agent:
         environment.setenv("OHFORGE_DATA_DIR", str(shared_cache / "data"))
         environment.setenv("OHFORGE_CACHE_DIR", str(shared_cache / "cache"))
         session = Session(settings=Settings(build_dir=str(shared_cache / "builds")))
-        request = BuildRequest(target="agent", arch=arch, toolchain="zig", static=True)
+        request = BuildRequest(target="agent", choice=ToolchainChoice(arch=arch, toolchain="zig", static=True))
         artifact = ensure_built(session, request).artifact
     product = artifact.product("ohforge-agent")
     return Agent(arch=arch, path=artifact.path_of(product), product=product)

@@ -30,12 +30,12 @@ from deploy.hdc.choose import choose_board, list_targets, stand_in
 from deploy.hdc.fit import describe_board
 from deploy.launch.launch import run_shell
 from deploy.run.execute import execute
-from deploy.run.request import RunRequest
 from deploy.transfer.clean import clean_board
 from deploy.transfer.placing import FileToPlace
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import place_files
 from tests.support.emulated import ROOT, STAND_IN
+from tests.support.run_requests import make_request
 from tests.support.tiny_elf import write_arm64
 from tests.support.transfers import parts_of
 
@@ -239,14 +239,7 @@ def _run(bench: Bench, session: Session, board: HdcBoard) -> tuple[Callable[[], 
     program = write_arm64(bench.root / "local" / "hello", LINES.encode())
     content = program.read_bytes()
     shutil.rmtree(session.settings.runs, ignore_errors=True)
-    request = RunRequest(
-        program="hello",
-        engine="hello",
-        executable="hello",
-        files=(FileToPlace(local=program, name="hello", executable=True),),
-        timeout=session.settings.timeouts.run,
-        pass_status=True,
-    )
+    request = make_request(program, timeout=session.settings.timeouts.run, pass_status=True)
 
     def work() -> None:
         outcome = execute(session, board, request)

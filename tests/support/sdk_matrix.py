@@ -22,6 +22,7 @@ from tests.support.cmake_project import (
 )
 from tests.support.standin_sdk import runtime_tree
 from toolchains.arch import ARM32, ARM64, Arch
+from toolchains.host_toolchain import ToolchainChoice
 from toolchains.toolchain import choose_toolchain
 
 RELEASES = ("3.2", "4.0", "4.1", "5.0.0", "5.0.1", "5.1.0", "6.1", "7.0")
@@ -74,7 +75,9 @@ def place_sdk(folder: Path, layout: str, sdk: Path) -> Path:
 
 def build_combination(session: Session, one: Combination, sdk: Path, cmake: Path, folder: Path, cache: Path) -> None:
     """Configures twice (the flags must stay), builds, runs; raises AssertionError with what was said."""
-    toolchain = choose_toolchain(session, arch=one.arch, sdk=str(place_sdk(folder / "home", one.layout, sdk)))
+    toolchain = choose_toolchain(
+        session, ToolchainChoice(arch=one.arch.name, sdk=str(place_sdk(folder / "home", one.layout, sdk)))
+    )
     source, build = write_project(folder / "source", CMAKE + SHARED), folder / "build"
     said = [configure(toolchain, source, build, cmake=cmake) for _ in range(2)]
     assert flags_line(said[0]) == flags_line(said[1]), said[1]

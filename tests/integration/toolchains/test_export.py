@@ -32,7 +32,7 @@ from toolchains.export import (
     rust_target,
     write_presets,
 )
-from toolchains.host_toolchain import HostToolchain
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.toolchain import choose_toolchain
 
 KINDS = pytest.mark.parametrize("kind", ["zig", "ohos"])
@@ -48,7 +48,7 @@ def make_toolchain(kind: str, arch: Arch, tmp_path: Path, shared_cache: Path) ->
     """A toolchain in a folder with a blank and a quote in its name."""
     session = Session(settings=Settings(cache_dir=str(tmp_path / "it's here")))
     sdk = str(standin_sdk(shared_cache, "5.0.0")) if kind == "ohos" else ""
-    return choose_toolchain(session, arch=arch, name=kind, sdk=sdk)
+    return choose_toolchain(session, ToolchainChoice(arch=arch.name, toolchain=kind, sdk=sdk))
 
 
 def root_of(kind: str, arch: Arch, shared_cache: Path) -> Path | None:

@@ -29,7 +29,7 @@ from tests.support.cmake_project import (
 from tests.support.sdk_matrix import Combination, build_combination, cmake_of, combinations
 from tests.support.standin_sdk import runtime_tree, standin_sdk
 from toolchains.arch import ARM32, ARM64, Arch
-from toolchains.host_toolchain import HostToolchain
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.toolchain import check_compiler, choose_toolchain
 
 BOTH = pytest.mark.parametrize("arch", [ARM32, ARM64], ids=["arm32", "arm64"])
@@ -80,7 +80,7 @@ def code_of(path: Path) -> dict[str, bytes]:
 def test_programs_run_and_three_configurations_give_the_same_flags_without_a_warning(
     session: Session, tmp_path: Path, shared_cache: Path, release: str, arch: Arch
 ) -> None:
-    toolchain = choose_toolchain(session, arch=arch, sdk=str(standin_sdk(shared_cache, release)))
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=arch.name, sdk=str(standin_sdk(shared_cache, release))))
     source, build = write_project(tmp_path / "a project", CMAKE + SHARED), tmp_path / "a build"
     own = "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-O1"
     said = [build_project(toolchain, source, build, own), *(configure(toolchain, source, build) for _ in range(2))]
@@ -103,7 +103,7 @@ def test_programs_run_and_three_configurations_give_the_same_flags_without_a_war
 def test_changed_linker_flags_are_taken_by_the_next_configuration_of_7_0(
     session: Session, tmp_path: Path, shared_cache: Path, arch: Arch
 ) -> None:
-    toolchain = choose_toolchain(session, arch=arch, sdk=str(standin_sdk(shared_cache, "7.0")))
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=arch.name, sdk=str(standin_sdk(shared_cache, "7.0"))))
     source, build = write_project(tmp_path / "source"), tmp_path / "build"
     configure(toolchain, source, build, "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-O1")
     changed = flags_line(configure(toolchain, source, build, "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed"))
@@ -120,9 +120,13 @@ def test_arm32_is_softfp_with_neon_where_the_sdks_own_file_gives_neither_unless_
     # Without -Werror, under which the SDK's own file does not compile at all: clang does not use --gcc-toolchain.
     cmake = CMAKE.replace("-Werror", "") + "target_sources(plain PRIVATE half.c)\n"
     source = write_project(tmp_path / "source", cmake, **{"plain.c": text, "half.c": half})
-    toolchain = choose_toolchain(session, arch=ARM32, sdk=sdk)
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk))
     build_project(toolchain, source, tmp_path / "ours")
-    build_project(choose_toolchain(session, arch=ARM32, sdk=sdk, cpu="soft-float"), source, tmp_path / "soft")
+    build_project(
+        choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk, cpu="soft-float")),
+        source,
+        tmp_path / "soft",
+    )
     options = [f"-DCMAKE_TOOLCHAIN_FILE={sdk}/native/build/cmake/ohos.toolchain.cmake", "-DOHOS_ARCH=armeabi-v7a"]
     words: list[str | Path] = [TOOLS / "cmake", "-S", source, "-B", tmp_path / "theirs", "-G", "Ninja"]
     run_program([*words, *options, "-DCMAKE_BUILD_TYPE=Release"], toolchain)
@@ -148,7 +152,7 @@ def test_arm32_is_softfp_with_neon_where_the_sdks_own_file_gives_neither_unless_
 
 @pytest.mark.parametrize("cpu", ["cortex-a7", "cortex-a15", "cortex-a53", "cortex-a55", "cortex-a76"])
 def test_every_arm32_tuning_links_with_the_plain_library_folder(session: Session, sdk: str, cpu: str) -> None:
-    check_compiler(session, choose_toolchain(session, arch=ARM32, sdk=sdk, cpu=cpu))
+    check_compiler(session, choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk, cpu=cpu)))
 
 
 @BOTH
@@ -157,7 +161,9 @@ def test_static_and_shared_cxx_libraries_are_linked_as_asked(
     session: Session, tmp_path: Path, shared_cache: Path, sdk: str, arch: Arch, kind: str
 ) -> None:
     static = kind == "static"
-    toolchain = choose_toolchain(session, arch=arch, sdk=sdk, static=static, stl="" if static else kind)
+    toolchain = choose_toolchain(
+        session, ToolchainChoice(arch=arch.name, sdk=sdk, static=static, stl="" if static else kind)
+    )
     build_project(toolchain, write_project(tmp_path / "source"), tmp_path / "build")
     program = read_elf(tmp_path / "build/full")
     assert (program["interpreter"] == "") == static
@@ -172,7 +178,11 @@ def test_static_and_shared_cxx_libraries_are_linked_as_asked(
 def test_a_tuned_arm64_build_has_the_dot_product(session: Session, tmp_path: Path, sdk: str) -> None:
     text = "#ifndef __ARM_FEATURE_DOTPROD\n#error none\n#endif\nint main(void) { return 0; }\n"
     source = write_project(tmp_path / "source", **{"plain.c": text})
-    build_project(choose_toolchain(session, arch=ARM64, sdk=sdk, cpu="cortex-a55"), source, tmp_path / "build")
+    build_project(
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk, cpu="cortex-a55")),
+        source,
+        tmp_path / "build",
+    )
 
 
 UNDEFINED = "add_library(open SHARED open.c)\n"
@@ -183,7 +193,7 @@ def test_undefined_symbols_are_refused_whatever_the_inverted_variable_says(
     session: Session, tmp_path: Path, sdk: str
 ) -> None:
     source = write_project(tmp_path / "source", CMAKE + UNDEFINED, **{"open.c": OPEN})
-    strict = choose_toolchain(session, arch=ARM64, sdk=sdk)
+    strict = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk))
     configure(strict, source, tmp_path / "strict", "-DOHOS_NO_UNDEFINED=ON")
     with pytest.raises(AssertionError, match="nobody_has_this"):
         run_program([TOOLS / "ninja", "-C", tmp_path / "strict", "open"], strict)
@@ -209,7 +219,7 @@ def test_packages_are_found_in_the_prefixes_and_not_on_the_building_machine(
         'message(STATUS "host: [${H_VERSION}] ${WANTED_H}")\n'
     )
     source = write_project(tmp_path / "source", cmake)
-    toolchain = choose_toolchain(session, arch=ARM64, sdk=sdk, prefixes=[prefix])
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk, prefixes=(prefix,)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PKG_CONFIG_PATH", str(host))
         said = configure(toolchain, source, tmp_path / "build")
@@ -219,7 +229,7 @@ def test_packages_are_found_in_the_prefixes_and_not_on_the_building_machine(
 
 
 def test_a_cxx_library_that_contradicts_the_rendered_one_is_told(session: Session, tmp_path: Path, sdk: str) -> None:
-    toolchain = choose_toolchain(session, arch=ARM64, sdk=sdk)
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk))
     said = configure(toolchain, write_project(tmp_path / "source"), tmp_path / "build", "-DOHOS_STL=c++_shared")
     assert "OHOS_STL=c++_shared is ignored" in said
 
@@ -228,7 +238,7 @@ def test_a_cxx_library_that_contradicts_the_rendered_one_is_told(session: Sessio
 def test_the_compiler_scripts_need_no_flags(
     session: Session, tmp_path: Path, shared_cache: Path, sdk: str, arch: Arch
 ) -> None:
-    toolchain = choose_toolchain(session, arch=arch, sdk=sdk)
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=arch.name, sdk=sdk))
     source = write_project(tmp_path / "source")
     run_program([toolchain.cc, "-Werror", "-O2", "plain.c", "-o", "plain"], toolchain, source)
     run_program([toolchain.cxx, "-Werror", "-O2", "-c", "full.cpp"], toolchain, source)
@@ -243,7 +253,7 @@ def test_the_compiler_scripts_need_no_flags(
 def test_two_folders_give_the_same_bytes(session: Session, tmp_path: Path, sdk: str) -> None:
     built = []
     for place in (tmp_path / "one", tmp_path / "another place"):
-        toolchain = choose_toolchain(session, arch=ARM32, sdk=sdk)
+        toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk))
         source, build = write_project(place / "source"), place / "build"
         maps = f'"-ffile-prefix-map={source}=source" "-ffile-prefix-map={build}=build"'
         build_project(toolchain, source, build, f"-DCMAKE_C_FLAGS={maps}", f"-DCMAKE_CXX_FLAGS={maps}")
@@ -272,14 +282,14 @@ def test_every_layout_builds(session: Session, tmp_path: Path, sdk: str, below: 
     if below == ".":
         home = tmp_path / "home"
     home.symlink_to(sdk)
-    toolchain: HostToolchain = choose_toolchain(session, arch=ARM64, sdk=str(tmp_path / "home"))
+    toolchain: HostToolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=str(tmp_path / "home")))
     build_project(toolchain, write_project(tmp_path / "source"), tmp_path / "build")
 
 
 def test_user_program_with_a_shared_library_runs(
     session: Session, tmp_path: Path, shared_cache: Path, sdk: str
 ) -> None:
-    toolchain = choose_toolchain(session, arch=ARM64, sdk=sdk)
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk))
     source, build = write_project(tmp_path / "source", CMAKE + SHARED), tmp_path / "build"
     build_project(toolchain, source, build)
     # CMake's RPATH to the build folder, which qemu sees as it is.

@@ -25,6 +25,7 @@ from tests.support.cmake_project import (
 )
 from toolchains import zig
 from toolchains.arch import ARCHES, ARM32, ARM64, Arch
+from toolchains.host_toolchain import ToolchainChoice
 from toolchains.toolchain import check_compiler, choose_toolchain
 
 ALL = pytest.mark.parametrize("arch", ARCHES.values(), ids=ARCHES)
@@ -49,7 +50,7 @@ def spaced(tmp_path: Path) -> Session:
 
 @ALL
 def test_c_and_cxx_programs_run_on_the_oldest_cpu_of_the_arch(spaced: Session, tmp_path: Path, arch: Arch) -> None:
-    toolchain = choose_toolchain(spaced, arch=arch, name="zig")
+    toolchain = choose_toolchain(spaced, ToolchainChoice(arch=arch.name, toolchain="zig"))
     source, build = write_project(tmp_path / "a project"), tmp_path / "a build"
     build_project(toolchain, source, build)
     assert output_of(arch, build / "plain") == PLAIN_OUTPUT
@@ -66,7 +67,7 @@ def test_c_and_cxx_programs_run_on_the_oldest_cpu_of_the_arch(spaced: Session, t
 
 @ALL
 def test_probes_that_link_tell_the_truth(session: Session, tmp_path: Path, arch: Arch) -> None:
-    toolchain = choose_toolchain(session, arch=arch, name="zig")
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=arch.name, toolchain="zig"))
     build_project(toolchain, write_project(tmp_path / "source"), tmp_path / "build")
     assert cache_value(tmp_path / "build", "HAVE_GETPID") == "1"
     assert cache_value(tmp_path / "build", "HAVE_NO_SUCH_FUNCTION") == ""
@@ -77,9 +78,9 @@ def test_probes_that_link_tell_the_truth(session: Session, tmp_path: Path, arch:
 def test_neither_configuring_nor_tuning_builds_another_set_of_runtimes(
     session: Session, tmp_path: Path, shared_runtimes: Path, cpu: str, options: tuple[str, ...]
 ) -> None:
-    check_compiler(session, choose_toolchain(session, arch=ARM64, name="zig"))
+    check_compiler(session, choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig")))
     before = count_entries(shared_runtimes)
-    toolchain = choose_toolchain(session, arch=ARM64, name="zig", cpu=cpu)
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig", cpu=cpu))
     build_project(toolchain, write_project(tmp_path / "source"), tmp_path / "build", *options)
     assert count_entries(shared_runtimes) - before < RUNTIME_FILES
 
@@ -88,14 +89,14 @@ def test_a_zig_installed_elsewhere_shares_the_runtimes(
     session: Session, tmp_path: Path, shared_runtimes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = zig.find_zig()
-    check_compiler(session, choose_toolchain(session, arch=ARM64, name="zig"))
+    check_compiler(session, choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig")))
     before = count_entries(shared_runtimes)
     package = tmp_path / "another clone" / "ziglang"
     package.mkdir(parents=True)
     shutil.copy2(here.program, package / "zig")
     shutil.copytree(here.program.parent / "lib", package / "lib", copy_function=link_or_copy)
     monkeypatch.setattr(zig, "find_zig", lambda: dataclasses.replace(here, program=package / "zig"))
-    toolchain = choose_toolchain(session, arch=ARM64, name="zig")
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
     assert str(package) in toolchain.cc.read_text()
     check_compiler(session, toolchain)
     assert count_entries(shared_runtimes) - before < RUNTIME_FILES
@@ -137,7 +138,7 @@ def test_a_tuned_build_uses_the_instructions_and_ends_with_sigill_on_a_cpu_witho
     text = DOT_PRODUCT.replace("int main", f"{sum_of_lanes}int main")
     if arch == ARM64:
         text = text.replace("vaddvq(", "vaddvq_s32(")
-    toolchain = choose_toolchain(session, arch=arch, name="zig", cpu="cortex-a55")
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=arch.name, toolchain="zig", cpu="cortex-a55"))
     source = write_project(tmp_path / "source", **{"plain.c": text})
     build_project(toolchain, source, tmp_path / "build")
     # By hand: 16 lanes of 3 times 5.
@@ -155,7 +156,7 @@ set_source_files_properties(plain.c PROPERTIES COMPILE_OPTIONS "-march=armv8.2-a
 """
     )
     text = DOT_PRODUCT.replace("vaddvq(", "vaddvq_s32(")
-    toolchain = choose_toolchain(session, arch=ARM64, name="zig")
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
     build_project(toolchain, write_project(tmp_path / "source", cmake, **{"plain.c": text}), tmp_path / "build")
     assert output_of(ARM64, tmp_path / "build/plain", cpu="cortex-a76") == "240\n"
     assert cache_value(tmp_path / "build", "KNOWS_MARCH") == "1"
@@ -167,7 +168,9 @@ def test_the_same_source_in_two_folders_gives_the_same_bytes(tmp_path: Path, arc
     os.environ.pop("OHFORGE_CACHE_DIR")
     built = []
     for place in (tmp_path / "one", tmp_path / "another place, with a longer name"):
-        toolchain = choose_toolchain(Session(settings=Settings(cache_dir=str(place / "cache"))), arch=arch, name="zig")
+        toolchain = choose_toolchain(
+            Session(settings=Settings(cache_dir=str(place / "cache"))), ToolchainChoice(arch=arch.name, toolchain="zig")
+        )
         text = "#include <stdio.h>\nint main(void) { puts(__FILE__); return 0; }\n"
         source, build = write_project(place / "source", **{"plain.c": text}), place / "build"
         maps = f'"-ffile-prefix-map={source}=source" "-ffile-prefix-map={build}=build"'
@@ -178,7 +181,7 @@ def test_the_same_source_in_two_folders_gives_the_same_bytes(tmp_path: Path, arc
 
 
 def test_undefined_behaviour_is_not_trapped_unless_asked_for(session: Session, tmp_path: Path) -> None:
-    toolchain = choose_toolchain(session, arch=ARM64, name="zig")
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
     source = tmp_path / "overflow.c"
     source.write_text(
         "#include <limits.h>\nint main(int argc, char **argv) { (void)argv; return INT_MAX + argc > 0; }\n"
@@ -190,7 +193,7 @@ def test_undefined_behaviour_is_not_trapped_unless_asked_for(session: Session, t
 
 
 def test_an_archive_made_with_the_wrappers_links(session: Session, tmp_path: Path) -> None:
-    toolchain = choose_toolchain(session, arch=ARM64, name="zig")
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
     (tmp_path / "answer.c").write_text("int answer(void);\nint answer(void) { return 42; }\n")
     (tmp_path / "main.c").write_text("int answer(void);\nint main(void) { return answer(); }\n")
     commands: list[list[str | Path]] = [

@@ -103,7 +103,7 @@ def test_anothers_board_is_refused_with_the_status_for_busy(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1800), ("1h30m", 5400), ("2d", 172800), (" 2H ", 7200)]
 )
 def test_a_time_is_written_in_the_usual_ways(text: str, seconds: int) -> None:
-    from commands.show import read_duration
+    from commands.words import read_duration
 
     assert read_duration("--for", text) == seconds
 
@@ -118,7 +118,7 @@ def test_what_is_no_time_is_refused_before_anything_is_written(text: str, capsys
     ("text", "size"), [("1000", 1000), ("64K", 65536), ("500m", 524288000), ("2G", 2**31), ("2GB", 2**31)]
 )
 def test_a_size_is_written_in_the_usual_ways(text: str, size: int) -> None:
-    from commands.show import read_size
+    from commands.words import read_size
 
     assert read_size("--larger-than", text) == size
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,10 @@ from core.testing import FakeRunner
 from tests.support.standin_sdk import tiny_tree
 from toolchains import zig
 from toolchains.arch import ARCHES, ARM32, ARM64, X86_64
-from toolchains.host_toolchain import HostToolchain, ToolchainRequest
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.render import place_rendered, quote_cmake
 from toolchains.sdk import ENVIRONMENT_NAMES
-from toolchains.toolchain import check_compiler, choose_toolchain, prepare_toolchain
+from toolchains.toolchain import check_compiler, choose_toolchain
 
 
 @pytest.fixture(autouse=True)
@@ -53,78 +54,82 @@ def sdk(tmp_path: Path) -> str:
 
 
 def test_zig_is_taken_when_there_is_no_sdk(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    assert choose_toolchain(session, arch=ARM64).name == "zig"
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name)).name == "zig"
     assert re.search(r"toolchain: zig, ziglang .*\(no SDK is installed or named\)", capsys.readouterr().out)
 
 
 def test_an_sdk_that_is_named_is_taken_before_zig(session: Session, sdk: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_toolchain(session, arch=ARM64, sdk=sdk).name == "ohos"
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk)).name == "ohos"
     monkeypatch.setenv("OHOS_NDK_HOME", sdk)
-    assert choose_toolchain(session, arch=ARM64).name == "ohos"
-    assert choose_toolchain(session, arch=ARM64, name="zig").name == "zig"
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name)).name == "ohos"
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig")).name == "zig"
 
 
 def test_a_setting_counts_less_than_a_flag(session: Session, sdk: str) -> None:
     settings = Session(settings=Settings(toolchain="zig", sdk=sdk), console=session.console)
-    assert choose_toolchain(settings, arch=ARM64).name == "zig"
-    assert choose_toolchain(settings, arch=ARM64, name="ohos").name == "ohos"
-    assert choose_toolchain(settings, arch=ARM64, sdk=sdk).name == "ohos"
+    assert choose_toolchain(settings, ToolchainChoice(arch=ARM64.name)).name == "zig"
+    assert choose_toolchain(settings, ToolchainChoice(arch=ARM64.name, toolchain="ohos")).name == "ohos"
+    assert choose_toolchain(settings, ToolchainChoice(arch=ARM64.name, sdk=sdk)).name == "ohos"
 
 
 def test_an_unknown_toolchain_is_answered_with_the_nearest(session: Session) -> None:
     with pytest.raises(UnknownName, match="did you mean 'zig'"):
-        choose_toolchain(session, arch=ARM64, name="zigg")
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zigg"))
     with pytest.raises(UnknownName, match="'gcc'"):
-        choose_toolchain(Session(settings=Settings(toolchain="gcc"), console=session.console), arch=ARM64)
+        choose_toolchain(
+            Session(settings=Settings(toolchain="gcc"), console=session.console), ToolchainChoice(arch=ARM64.name)
+        )
 
 
 def test_ohos_without_an_sdk_says_what_to_do(session: Session) -> None:
     with pytest.raises(SdkNotFound) as caught:
-        choose_toolchain(session, arch=ARM64, name="ohos")
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="ohos"))
     assert "invoke sdk.fetch" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"name": "zig", "sdk": "/somewhere"}, "--sdk names an SDK"),
-        ({"name": "zig", "static": False}, "links statically only"),
-        ({"name": "zig", "stl": "c++_shared"}, "only --stl c"),
+        ({"toolchain": "zig", "sdk": "/somewhere"}, "--sdk names an SDK"),
+        ({"toolchain": "zig", "static": False}, "links statically only"),
+        ({"toolchain": "zig", "stl": "c++_shared"}, "only --stl c"),
     ],
 )
 def test_what_zig_cannot_do_is_refused(session: Session, options: dict[str, object], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
-        choose_toolchain(session, arch=ARM64, **options)  # type: ignore[arg-type]
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, **options))  # type: ignore[arg-type]
 
 
 def test_the_soft_float_tuning_is_for_the_sdks_compiler_on_arm32_only(session: Session, sdk: str) -> None:
-    assert choose_toolchain(session, arch=ARM32, sdk=sdk, cpu="soft-float").title.endswith("c++_static, soft")
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk, cpu="soft-float")).title.endswith(
+        "c++_static, soft"
+    )
     with pytest.raises(TuningNotForArch, match="host toolchain ohos only"):
-        choose_toolchain(session, arch=ARM32, name="zig", cpu="soft-float")
+        choose_toolchain(session, ToolchainChoice(arch=ARM32.name, toolchain="zig", cpu="soft-float"))
     with pytest.raises(TuningNotForArch, match="not for arm64"):
-        choose_toolchain(session, arch=ARM64, sdk=sdk, cpu="soft-float")
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk, cpu="soft-float"))
 
 
 def test_options_of_the_sdk_that_exclude_each_other_or_are_unknown_are_refused(session: Session, sdk: str) -> None:
     with pytest.raises(UsageError, match="exclude each other"):
-        choose_toolchain(session, arch=ARM64, sdk=sdk, static=True, stl="c++_shared")
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk, static=True, stl="c++_shared"))
     with pytest.raises(UnknownName, match=r"did you mean 'c\+\+_shared'"):
-        choose_toolchain(session, arch=ARM64, sdk=sdk, stl="c++_shard")
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk, stl="c++_shard"))
     with pytest.raises(TuningNotForArch, match="arm32 has: generic, cortex-a7"):
-        choose_toolchain(session, arch=ARM32, sdk=sdk, cpu="x86-64-v3")
+        choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk, cpu="x86-64-v3"))
 
 
 def test_an_arch_that_the_sdk_lacks_is_named_with_the_missing_file(session: Session, sdk: str) -> None:
     for file in Path(sdk, "native/sysroot/usr/lib").glob("arm-linux-ohos/*"):
         file.unlink()
     with pytest.raises(SdkIncomplete, match=r"sysroot/usr/lib/arm-linux-ohos/crt1\.o, without which nothing"):
-        choose_toolchain(session, arch=ARM32, sdk=sdk)
+        choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk))
 
 
 def test_an_sdk_for_another_kind_of_computer_is_refused(session: Session, sdk: str) -> None:
     Path(sdk, "native/llvm/bin/clang-15").write_bytes(b"\xcf\xfa\xed\xfe\x0c\x00\x00\x01" + bytes(100))
     with pytest.raises(ToolchainError, match="runs on macos-arm64"):
-        choose_toolchain(session, arch=ARM64, sdk=sdk)
+        choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk))
 
 
 def test_a_missing_ziglang_package_is_named(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +155,8 @@ def test_the_id_does_not_depend_on_where_anything_lies(
         tiny_tree(tmp_path / place / "sdk", "5.0.0")
         Path(tmp_path / place / "sdk/native/llvm/bin/llvm-strip").touch()
         for toolchain in (
-            choose_toolchain(there, arch=ARM32, name="zig"),
-            choose_toolchain(there, arch=ARM32, sdk=str(tmp_path / place / "sdk")),
+            choose_toolchain(there, ToolchainChoice(arch=ARM32.name, toolchain="zig")),
+            choose_toolchain(there, ToolchainChoice(arch=ARM32.name, sdk=str(tmp_path / place / "sdk"))),
         ):
             assert toolchain.file.is_relative_to(tmp_path / place)
             found[toolchain.name].add((toolchain.id, toolchain.environment["CCACHE_COMPILERCHECK"]))
@@ -162,29 +167,31 @@ def test_the_id_depends_on_arch_tuning_version_and_every_option(
     session: Session, sdk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests = [
-        ToolchainRequest(arch=ARM64),
-        ToolchainRequest(arch=ARM32),
-        ToolchainRequest(arch=ARM64, cpu="cortex-a55"),
-        ToolchainRequest(arch=ARM64, cpu="cortex-a76"),
-        ToolchainRequest(arch=ARM64, prefixes=(tmp_path,)),
+        ToolchainChoice(arch=ARM64.name),
+        ToolchainChoice(arch=ARM32.name),
+        ToolchainChoice(arch=ARM64.name, cpu="cortex-a55"),
+        ToolchainChoice(arch=ARM64.name, cpu="cortex-a76"),
+        ToolchainChoice(arch=ARM64.name, prefixes=(tmp_path,)),
     ]
     of_ohos = [
         *requests,
-        ToolchainRequest(arch=ARM64, static=True),
-        ToolchainRequest(arch=ARM64, stl="c++_shared"),
-        ToolchainRequest(arch=ARM64, stl="none"),
+        ToolchainChoice(arch=ARM64.name, static=True),
+        ToolchainChoice(arch=ARM64.name, stl="c++_shared"),
+        ToolchainChoice(arch=ARM64.name, stl="none"),
     ]
-    ids = [prepare_toolchain(session, request, name="zig").id for request in requests]
-    ids += [prepare_toolchain(session, request, sdk=sdk).id for request in of_ohos]
+    ids = [choose_toolchain(session, replace(request, toolchain="zig")).id for request in requests]
+    ids += [choose_toolchain(session, replace(request, sdk=sdk)).id for request in of_ohos]
     here = zig.find_zig()
     newer = zig.Zig(program=here.program, version="0.99.0", clang=here.clang)
     monkeypatch.setattr(zig, "find_zig", lambda: newer)
-    ids.append(prepare_toolchain(session, requests[0], name="zig").id)
+    ids.append(choose_toolchain(session, replace(requests[0], toolchain="zig")).id)
     assert len(set(ids)) == len(ids)
 
 
 def test_the_default_tuning_and_generic_are_the_same(session: Session) -> None:
-    assert choose_toolchain(session, arch=ARM64) == choose_toolchain(session, arch=ARM64, cpu="generic")
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name)) == choose_toolchain(
+        session, ToolchainChoice(arch=ARM64.name, cpu="generic")
+    )
 
 
 def test_the_shared_link_to_zigs_headers_is_kept_while_it_leads_somewhere(tmp_path: Path) -> None:
@@ -244,7 +251,7 @@ def wrapper_calls(session: Session, tmp_path: Path, toolchain: HostToolchain, *w
 
 @pytest.fixture
 def arm64(session: Session) -> HostToolchain:
-    return choose_toolchain(session, arch=ARM64, name="zig")
+    return choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +284,7 @@ def test_the_last_cpu_counts_and_tune_is_dropped(session: Session, tmp_path: Pat
 
 
 def test_armv7_means_the_baseline_of_arm32_and_the_float_abi_stays(session: Session, tmp_path: Path) -> None:
-    arm32 = choose_toolchain(session, arch=ARM32, name="zig")
+    arm32 = choose_toolchain(session, ToolchainChoice(arch=ARM32.name, toolchain="zig"))
     words = ("-march=armv7-a", "-mfloat-abi=softfp", "-mfpu=neon", "-c", "a.c")
     call = wrapper_calls(session, tmp_path, arm32, *words)
     assert [word for word in call if word.startswith("-m")] == ["-mcpu=cortex_a7"]
@@ -294,7 +301,7 @@ def test_native_is_refused_because_it_tunes_for_the_wrong_machine(
 
 
 def test_every_link_gives_zig_the_same_flags(session: Session, tmp_path: Path) -> None:
-    tuned = choose_toolchain(session, arch=ARM64, name="zig", cpu="cortex-a55")
+    tuned = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig", cpu="cortex-a55"))
     call = wrapper_calls(session, tmp_path, tuned, "-O0", "-fPIC", "-mcpu=cortex-a76", "-funwind-tables", "a.o", "-lm")
     options = [word for word in call if word.startswith("-") and word not in ("-lm", "-target")]
     assert sorted(options) == sorted(["-mcpu=generic", "-O2", "-Wl,--build-id=sha1", "-s"])
@@ -307,7 +314,7 @@ def test_a_link_with_debug_information_is_not_stripped(session: Session, tmp_pat
 
 
 def test_probes_of_build_systems_do_not_build_runtimes_of_their_own(session: Session, tmp_path: Path) -> None:
-    tuned = choose_toolchain(session, arch=ARM64, name="zig", cpu="cortex-a55")
+    tuned = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig", cpu="cortex-a55"))
     for source in ("CMakeCCompilerId.c", "/b/CMakeCXXCompilerId.cpp", "sanitycheckc.c", "conftest.c"):
         assert "-mcpu=generic" in wrapper_calls(session, tmp_path, tuned, source, "-o", "a.out")
     assert "-mcpu=cortex_a55" in wrapper_calls(session, tmp_path, tuned, "main.c", "-o", "main")
@@ -335,28 +342,30 @@ def test_zig_wrappers_name_the_version_so_that_a_compiler_cache_can_tell(arm64: 
 
 
 def test_titles_say_what_people_need_to_know(session: Session, sdk: str) -> None:
-    assert "hard float" in choose_toolchain(session, arch=ARM32, name="zig").title
-    assert "static musl" in choose_toolchain(session, arch=X86_64, name="zig").title
-    tuned = choose_toolchain(session, arch=ARM32, sdk=sdk, cpu="cortex-a55").title
+    assert "hard float" in choose_toolchain(session, ToolchainChoice(arch=ARM32.name, toolchain="zig")).title
+    assert "static musl" in choose_toolchain(session, ToolchainChoice(arch=X86_64.name, toolchain="zig")).title
+    tuned = choose_toolchain(session, ToolchainChoice(arch=ARM32.name, sdk=sdk, cpu="cortex-a55")).title
     assert "ohos-sdk 5.0.0.71 (API 12" in tuned
     assert tuned.endswith("c++_static, softfp, tuned for cortex-a55")
 
 
 def test_shared_libcxx_travels_with_the_programs(session: Session, sdk: str) -> None:
-    toolchain = choose_toolchain(session, arch=ARM64, sdk=sdk, stl="c++_shared")
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk, stl="c++_shared"))
     assert [path.name for path in toolchain.runtime_libraries] == ["libc++_shared.so"]
     assert toolchain.runtime_libraries[0].is_file()
-    assert choose_toolchain(session, arch=ARM64, sdk=sdk).runtime_libraries == ()
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk)).runtime_libraries == ()
 
 
 def test_the_sdks_strip_is_used_and_zig_needs_none(session: Session, sdk: str) -> None:
-    assert choose_toolchain(session, arch=ARM64, sdk=sdk).strip == (f"{sdk}/native/llvm/bin/llvm-strip",)
-    assert choose_toolchain(session, arch=ARM64, name="zig").strip == ()
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name, sdk=sdk)).strip == (
+        f"{sdk}/native/llvm/bin/llvm-strip",
+    )
+    assert choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig")).strip == ()
 
 
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=ARCHES)
 def test_a_compiler_that_does_not_work_is_told_with_its_own_words(session: Session, arch: object) -> None:
-    toolchain = choose_toolchain(session, arch=arch, name="zig")  # type: ignore[arg-type]
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=arch.name, toolchain="zig"))  # type: ignore[arg-type]
 
     def fail(argv: tuple[str, ...]) -> Result:
         return session.runner.run(

@@ -25,7 +25,7 @@ from toolchains.export import (
     rust_target,
     write_presets,
 )
-from toolchains.host_toolchain import HostToolchain
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.render import quote_meson
 from toolchains.toolchain import choose_toolchain
 
@@ -34,12 +34,12 @@ BARE = {"CC", "CXX", "AR", "RANLIB", "STRIP", "LD", "CFLAGS", "CMAKE_TOOLCHAIN_F
 
 @pytest.fixture
 def arm64(session: Session) -> HostToolchain:
-    return choose_toolchain(session, arch=ARM64, name="zig")
+    return choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
 
 
 @pytest.fixture
 def arm32(session: Session) -> HostToolchain:
-    return choose_toolchain(session, arch=ARM32, name="zig")
+    return choose_toolchain(session, ToolchainChoice(arch=ARM32.name, toolchain="zig"))
 
 
 def test_no_bare_name_is_set_unless_asked_for(arm64: HostToolchain) -> None:
@@ -129,7 +129,7 @@ def test_an_older_format_is_raised_to_the_first_with_toolchain_files(arm64: Host
 
 
 def test_a_tuned_preset_has_a_name_of_its_own(session: Session) -> None:
-    tuned = choose_toolchain(session, arch=ARM64, name="zig", cpu="cortex-a55")
+    tuned = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig", cpu="cortex-a55"))
     assert preset_name(tuned) == "ohforge-zig-arm64-cortex-a55"
 
 
@@ -155,7 +155,9 @@ def test_a_missing_or_empty_file_is_made(tmp_path: Path, arm64: HostToolchain) -
 def test_exports_follow_the_cache_folder(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OHFORGE_CACHE_DIR")
     moved = Session(settings=Settings(cache_dir=str(tmp_path / "moved here")), console=session.console)
-    assert str(tmp_path / "moved here") in export_environment(choose_toolchain(moved, arch=ARM64, name="zig"), "sh")
+    assert str(tmp_path / "moved here") in export_environment(
+        choose_toolchain(moved, ToolchainChoice(arch=ARM64.name, toolchain="zig")), "sh"
+    )
 
 
 def test_a_path_that_a_meson_file_cannot_hold_is_refused() -> None:

@@ -23,6 +23,7 @@ from deploy.launch.request import LaunchRequest
 from deploy.run.record import validate_record
 from native.programs import PROGRAMS
 from tests.support.ms_models import mobilenet_v2, seeded_image
+from toolchains.host_toolchain import ToolchainChoice
 
 ARCHES = ("arm64", "arm32")
 pytestmark = pytest.mark.timeout(2700)
@@ -42,7 +43,7 @@ def boards(session: Session) -> Iterator[Session]:
 
 
 def request(arch: str, **fields: object) -> LaunchRequest:
-    return LaunchRequest(board="dayu200", arch=arch, cpu="generic", toolchain="zig", **fields)  # type: ignore[arg-type]
+    return LaunchRequest(board="dayu200", **fields, choice=ToolchainChoice(arch=arch, toolchain="zig"))  # type: ignore[arg-type]
 
 
 def record_of(folder: Path) -> dict[str, Any]:
@@ -66,9 +67,7 @@ def test_a_mobilenet_gives_numpys_numbers_on_both_arches(
             request(
                 arch,
                 model=str(path),
-                inputs=(str(tmp_path / "in.npy"),),
-                labels=str(labels),
-                parameters={"loops": 2, "top": 1},
+                given={"input": [str(tmp_path / "in.npy")], "labels": str(labels), "loops": 2, "top": 1},
             ),
         )
         assert (outcome.exit_code, outcome.complete, outcome.emulated) == (0, True, True)

@@ -22,6 +22,7 @@ from tests.support.sdk_symbols import LITE_IMPORTS, NNRT_IMPORTS, imported_funct
 from tests.support.standin_sdk import inference_sdk, runtime_tree
 from tests.support.standin_sdk.assemble import link_tree
 from toolchains.arch import ARM32, ARM64, Arch
+from toolchains.host_toolchain import ToolchainChoice
 
 LITE_9, LITE = "libmindspore-lite.huawei.so", "libmindspore_lite_ndk.so"
 NNRT_9, CORE, NNRT = "libneural_network_runtime.z.so", "libneural_network_core.so", "libneural_network_runtime.so"
@@ -57,7 +58,9 @@ def lasting_caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(session: Session, sdk: Sdk, target: str, *, static: bool | None = None) -> tuple[Path, set[str]]:
-    request = BuildRequest(target=target, arch=sdk.arch.name, toolchain="ohos", sdk=str(sdk.tree), static=static)
+    request = BuildRequest(
+        target=target, choice=ToolchainChoice(arch=sdk.arch.name, toolchain="ohos", sdk=str(sdk.tree), static=static)
+    )
     artifact = ensure_built(session, request).artifact
     [product] = artifact.products
     return artifact.path_of(product), set(product.needed)

@@ -20,6 +20,7 @@ from deploy.launch.launch import run_model
 from deploy.launch.request import LaunchRequest
 from deploy.run.result import RunOutcome
 from tests.support.tiny_gguf import write_tiny_gguf
+from toolchains.host_toolchain import ToolchainChoice
 
 PROMPT = "the cat"
 TOKENS = 16
@@ -41,7 +42,10 @@ def counting(session: Session) -> Iterator[Session]:
 
 def run(session: Session, model: Path, arch: str) -> RunOutcome:
     request = LaunchRequest(
-        model=str(model), board="dayu200", arch=arch, cpu="generic", toolchain="zig", prompt=PROMPT, tokens=TOKENS
+        model=str(model),
+        board="dayu200",
+        choice=ToolchainChoice(arch=arch, toolchain="zig"),
+        given={"prompt": PROMPT, "tokens": TOKENS},
     )
     return run_model(session, request)
 

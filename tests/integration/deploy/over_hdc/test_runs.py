@@ -29,6 +29,7 @@ from deploy.emulator.board.boards import create_board, stop_board
 from deploy.hdc.fit import describe_board
 from deploy.launch.launch import run_model, run_program
 from deploy.launch.request import LaunchRequest
+from deploy.run.options import RunOptions
 from deploy.run.record import validate_record
 from tests.support.board_runs import TMP, read_record, running, soon
 from tests.support.tiny_elf import write_arm32, write_arm64, write_dynamic
@@ -72,7 +73,7 @@ def test_a_program_that_needs_a_loader_is_refused_before_it_is_sent(
 def test_a_program_that_never_ends_is_ended(session: Session, board: Board, tmp_path: Path) -> None:
     program = write_arm64(tmp_path / "spinner", b"spinning\n", spin=True)
     with pytest.raises(DeadlineExpired, match="Nothing of it runs") as caught:
-        run_program(session, LaunchRequest(program=str(program), board="dayu200", timeout=2.0))
+        run_program(session, LaunchRequest(program=str(program), board="dayu200", options=RunOptions(timeout=2.0)))
     record = read_record(caught.value)
     assert record["state"] == "timeout"
     assert (Path(caught.value.details["record"]) / "output.log").read_bytes() == b"spinning\n"
@@ -143,7 +144,7 @@ def test_a_board_that_dies_in_the_middle_of_a_run_is_lost(session: Session, home
     killer = threading.Thread(target=end_board)
     killer.start()
     with pytest.raises(LostConnection, match="how it ended is not known") as caught:
-        run_program(session, LaunchRequest(program=str(program), board="generic", timeout=60))
+        run_program(session, LaunchRequest(program=str(program), board="generic", options=RunOptions(timeout=60)))
     killer.join()
     record = read_record(caught.value)
     assert (record["state"], record["result"]) == ("lost", None)
@@ -171,7 +172,7 @@ def test_a_link_that_fails_in_a_run_is_recorded_as_that(
     monkeypatch.setattr(inspect, "ATTEMPTS", 1)
     script = tmp_path / "script.sh"
     script.write_text("#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9; do echo some output; done; sleep 3; exit 0\n")
-    request = LaunchRequest(program=str(script), board="dayu200", timeout=4.0)
+    request = LaunchRequest(program=str(script), board="dayu200", options=RunOptions(timeout=4.0))
     assert run_program(session, request).exit_code == 0
     survey = survey_board(session, board)
     monkeypatch.setattr(
@@ -238,7 +239,7 @@ def test_a_model_is_run_by_the_program_of_its_kind(
             key="k",
             toolchain="zig",
             toolchain_id="t",
-            cpu=request.cpu or "generic",
+            cpu=request.choice.cpu or "generic",
             inputs={},
             products=(product,),
             folder=tmp_path,
@@ -246,10 +247,9 @@ def test_a_model_is_run_by_the_program_of_its_kind(
         return BuildOutcome(artifact=artifact, rebuilt=False, reason="test", seconds=0.0)
 
     monkeypatch.setattr("native.build.ensure.ensure_built", build)
-    monkeypatch.setattr("deploy.launch.build_choice._links_statically", lambda session, request: True)
-    outcome = run_model(session, LaunchRequest(model=str(model), prompt="It's", tokens=5))
+    outcome = run_model(session, LaunchRequest(model=str(model), given={"prompt": "It's", "tokens": 5}))
     (request,) = asked
-    assert (request.target, request.arch, request.products, request.cpu) == (
+    assert (request.target, request.choice.arch, request.products, request.choice.cpu) == (
         "llama",
         "arm64",
         ("llama-completion",),

@@ -23,6 +23,7 @@ from deploy.launch.launch import run_program, run_shell
 from deploy.launch.request import LaunchRequest
 from deploy.run import faultlog
 from deploy.run.hilog import LogFilter, last_run, read_filter, show_log
+from deploy.run.options import RunOptions
 from deploy.run.record import validate_record
 from deploy.run.result import RunOutcome
 from tests.support.tiny_elf import write_arm32, write_arm64
@@ -54,7 +55,9 @@ def logging_program(tmp_path: Path) -> Path:
 
 
 def run(session: Session, path: Path, *arguments: str, log: LogFilter | None = None) -> RunOutcome:
-    return run_program(session, LaunchRequest(program=str(path), arguments=arguments, board=SERIAL, log=log))
+    return run_program(
+        session, LaunchRequest(program=str(path), arguments=arguments, board=SERIAL, options=RunOptions(log=log))
+    )
 
 
 def record_of(outcome: RunOutcome) -> dict[str, object]:
@@ -136,7 +139,7 @@ def test_the_log_of_a_program_that_was_ended_at_its_deadline_is_kept(session: Se
     text = logging_program.read_text().replace("exit ${1:-0}", "sleep 60")
     logging_program.write_text(text)
     with pytest.raises(DeadlineExpired) as caught:
-        run_program(session, LaunchRequest(program=str(logging_program), board=SERIAL, timeout=3.0))
+        run_program(session, LaunchRequest(program=str(logging_program), board=SERIAL, options=RunOptions(timeout=3.0)))
     folder = Path(caught.value.details["record"])
     record = json.loads((folder / "record.json").read_text())
     validate_record(record)

@@ -33,12 +33,12 @@ from deploy.agent.agent import BuiltAgents
 from deploy.run.conditions import read_conditions
 from deploy.run.execute import execute
 from deploy.run.record import validate_record
-from deploy.run.request import RunRequest
 from deploy.run.result import RunOutcome
 from deploy.transfer.placing import FileToPlace
 from native.recipe.runspec import MetricPattern, RunSpec
 from tests.support.agents import build_agent
 from tests.support.local_board import LocalBoard
+from tests.support.run_requests import make_request
 from toolchains.arch import ARCHES
 
 ARCH = next(arch.name for arch in ARCHES.values() if platform.machine() in arch.uname_machines)
@@ -76,15 +76,7 @@ def run(session: Session, board: LocalBoard, tmp_path: Path) -> Iterator[Run]:
     def once(script: str | bytes, **changes: Any) -> RunOutcome:
         program = tmp_path / "program"
         program.write_bytes(script if isinstance(script, bytes) else f"#!/bin/sh\n{script}\n".encode())
-        values: dict[str, Any] = {
-            "program": "demo",
-            "engine": "demo 1.0",
-            "executable": "program",
-            "files": (FileToPlace(local=program, name="program", executable=True),),
-            "timeout": 20.0,
-            "pass_status": True,
-        }
-        return execute(session, board, RunRequest(**{**values, **changes}))
+        return execute(session, board, make_request(program, **{"pass_status": True, **changes}))
 
     yield once
     assert not list((board.folder / "ohforge/runs").glob("*")), "a run's folder is left"

@@ -24,7 +24,8 @@ from deploy.emulator.board.boards import create_board, list_emulated, stop_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.launch.launch import run_program
 from deploy.launch.request import LaunchRequest
-from deploy.run.execute import execute as run
+from deploy.run import execute as execution
+from deploy.run.options import RunOptions
 from deploy.run.record import validate_record
 from deploy.run.result import RunOutcome
 from tests.support.agents import build_agent
@@ -102,7 +103,7 @@ def test_a_warm_run_costs_two_calls_of_hdc_by_either(
     session: Session, engine: str, commands: list[str], tmp_path: Path, write: Callable[..., Path]
 ) -> None:
     program = write(tmp_path / "program", b"hello\n")
-    request = LaunchRequest(program=str(program), board="dayu200", run_engine=engine)
+    request = LaunchRequest(program=str(program), board="dayu200", options=RunOptions(engine=engine))
     run_program(session, request)
     commands.clear()
     outcome = run_program(session, request)
@@ -117,7 +118,9 @@ def test_a_program_that_misbehaves_is_run_right_by_either_and_leaves_nothing(
     program = write_arm64(tmp_path / "program", b"own output\n", status=3)
     flood = b"\xff\xfe" + bytes(299_998) if fault == "flood" else b""
     FaultFile(folder=home / SERIAL).set(fault, **({"bytes": len(flood)} if flood else {}))
-    outcome = run_program(session, LaunchRequest(program=str(program), board="dayu200", run_engine=engine))
+    outcome = run_program(
+        session, LaunchRequest(program=str(program), board="dayu200", options=RunOptions(engine=engine))
+    )
     assert (outcome.exit_code, outcome.run_engine) == (3, engine)
     assert (outcome.record / "output.log").read_bytes() == flood + b"own output\n"
     assert board.shell("pgrep -fl 'sleep 60[0]'", deadline=soon()).text == ""
@@ -135,7 +138,7 @@ def test_by_default_the_agent_runs_it(session: Session, script: Callable[[str], 
 def test_when_its_time_is_over_the_whole_tree_is_ended(
     session: Session, board: Board, engine: str, script: Callable[[str], str]
 ) -> None:
-    request = LaunchRequest(program=script(TREE), board="dayu200", timeout=2.0, run_engine=engine)
+    request = LaunchRequest(program=script(TREE), board="dayu200", options=RunOptions(timeout=2.0, engine=engine))
     with pytest.raises(DeadlineExpired, match=r"after 2 s\. Nothing of it runs") as caught:
         run_program(session, request)
     assert sleeping(board) == ""
@@ -194,7 +197,9 @@ def test_a_script_that_is_killed_on_the_board_leaves_nothing_running(
     session: Session, board: Board, script: Callable[[str], str]
 ) -> None:
     program = script(TREE.replace("echo begun\n", "kill -KILL $PPID\n"))
-    outcome = run_program(session, LaunchRequest(program=program, board="dayu200", timeout=500.0, run_engine="shell"))
+    outcome = run_program(
+        session, LaunchRequest(program=program, board="dayu200", options=RunOptions(timeout=500.0, engine="shell"))
+    )
     assert outcome.exit_code == 128 + signal.SIGKILL
     until_nothing_sleeps(board, 30)
     assert board.shell("pgrep -fl 'watch [0-9]'", deadline=soon()).text == ""
@@ -213,15 +218,15 @@ def test_a_link_that_is_cut_is_no_success_and_leaves_nothing_running(
     text = TREE.replace("echo begun\n", "for i in $(seq 99); do echo some output of the program $i; done\n")
     program = script(text)
     create_board(SERIAL, home=home)
-    real = run.ensure_stored
+    real = execution.ensure_stored
 
     def cut(*arguments: Any) -> Any:
         done = real(*arguments)
         FaultFile(folder=home / SERIAL).set("cut-output", at=at)
         return done
 
-    monkeypatch.setattr(run, "ensure_stored", cut)
-    request = LaunchRequest(program=program, board="dayu200", timeout=20.0, run_engine=engine)
+    monkeypatch.setattr(execution, "ensure_stored", cut)
+    request = LaunchRequest(program=program, board="dayu200", options=RunOptions(timeout=20.0, engine=engine))
     with pytest.raises(LostConnection) as caught:
         run_program(session, request)
     assert read_record(caught.value)["state"] == "lost"

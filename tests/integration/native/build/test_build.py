@@ -25,6 +25,7 @@ from native.build.job import BuildJob, BuildLog
 from native.recipe.recipe import ProductSpec
 from tests.support.build_parts import make_toolchain, small_recipe, write_recipe
 from toolchains.arch import ARCHES
+from toolchains.host_toolchain import ToolchainChoice
 
 CMAKE = """\
 cmake_minimum_required(VERSION 3.16)
@@ -83,7 +84,7 @@ def build(session: Session, recipe: Path, builds: Path, arch: str = "arm64", **s
     session = dataclasses.replace(
         session, settings=dataclasses.replace(session.settings, build_dir=str(builds), **settings)
     )
-    return ensure_built(session, BuildRequest(target=str(recipe), arch=arch, toolchain="zig"))
+    return ensure_built(session, BuildRequest(target=str(recipe), choice=ToolchainChoice(arch=arch, toolchain="zig")))
 
 
 def run(session: Session, outcome: BuildOutcome, *arguments: str) -> str:

@@ -20,6 +20,7 @@ from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.recipe.recipe import load_recipe
 from tests.support.tiny_gguf import write_tiny_gguf
 from toolchains.arch import ARCHES
+from toolchains.host_toolchain import ToolchainChoice
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
 TOKENS = 24
@@ -31,7 +32,9 @@ def lasting_caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(session: Session, arch: str, *products: str) -> BuildOutcome:
-    return ensure_built(session, BuildRequest(target="llama", arch=arch, toolchain="zig", products=products))
+    return ensure_built(
+        session, BuildRequest(target="llama", products=products, choice=ToolchainChoice(arch=arch, toolchain="zig"))
+    )
 
 
 def complete(session: Session, outcome: BuildOutcome, model: Path) -> Result:

@@ -19,6 +19,7 @@ from native.models.inputs import prepare_inputs
 from native.models.networks import prepare_network
 from native.programs import PROGRAMS
 from tests.support.ms_models import mobilenet_v2
+from toolchains.host_toolchain import ToolchainChoice
 
 SIDE, SHRUNK = 64, 73
 """The model's input; what a picture is shrunk to before its middle is cut out: 64 * 256 / 224."""
@@ -35,7 +36,9 @@ def lasting_caches(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(session: Session, target: str) -> Path:
-    artifact = ensure_built(session, BuildRequest(target=target, arch="x86_64", toolchain="zig")).artifact
+    artifact = ensure_built(
+        session, BuildRequest(target=target, choice=ToolchainChoice(arch="x86_64", toolchain="zig"))
+    ).artifact
     assert artifact.arch == "x86_64"
     [product] = artifact.products
     return artifact.path_of(product)

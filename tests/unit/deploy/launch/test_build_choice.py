@@ -16,8 +16,13 @@ from deploy.launch.build_choice import choose_arch, choose_cpu, known_arches
 from deploy.launch.request import LaunchRequest
 from native.artifact.artifact import write_artifact
 from tests.support.local_board import LocalBoard
+from tests.support.run_requests import make_request
 from tests.unit.native.artifact.test_artifact import make_artifact
 from toolchains.arch import ARCHES
+from toolchains.host_toolchain import ToolchainChoice
+from toolchains.toolchain import SelectedToolchain
+
+ZIG = SelectedToolchain(name="zig", reason="", sdk=None)
 
 
 @pytest.fixture
@@ -41,32 +46,25 @@ def test_the_arch_follows_from_the_board_and_from_how_programs_are_linked(
     session: Session, board: LocalBoard, static: bool, profile: str, arch: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     board.profile = load_profile(profile)
-    assert choose_arch(session, board, LaunchRequest(static=static)).name == arch
+    assert choose_arch(session, board, ToolchainChoice(static=static), ZIG).name == arch
     assert f"arch: {arch} (" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("static_toolchain", "arch"), [(True, "arm64"), (False, "arm32")])
+@pytest.mark.parametrize(("toolchain", "arch"), [("zig", "arm64"), ("ohos", "arm32")])
 def test_without_a_word_about_linking_the_toolchain_decides(
-    session: Session, board: LocalBoard, monkeypatch: pytest.MonkeyPatch, static_toolchain: bool, arch: str
+    session: Session, board: LocalBoard, toolchain: str, arch: str
 ) -> None:
-    class Chosen:
-        static = static_toolchain
-
-    asked: list[dict[str, object]] = []
-    monkeypatch.setattr(
-        "toolchains.toolchain.choose_toolchain", lambda session, **named: (asked.append(named), Chosen())[1]
-    )
-    assert choose_arch(session, board, LaunchRequest(toolchain="zig")).name == arch
-    assert asked[0]["name"] == "zig"
+    selected = SelectedToolchain(name=toolchain, reason="", sdk=None)
+    assert choose_arch(session, board, ToolchainChoice(), selected).name == arch
 
 
 def test_an_arch_that_was_asked_for_is_taken_or_refused(session: Session, board: LocalBoard) -> None:
-    assert choose_arch(session, board, LaunchRequest(arch="armv7")).name == "arm32"
+    assert choose_arch(session, board, ToolchainChoice(arch="armv7"), ZIG).name == "arm32"
     with pytest.raises(WrongArch, match="x86_64") as caught:
-        choose_arch(session, board, LaunchRequest(arch="x86_64"))
+        choose_arch(session, board, ToolchainChoice(arch="x86_64"), ZIG)
     assert "--arch arm32" in caught.value.remedy
     with pytest.raises(UnknownName, match="arm64"):
-        choose_arch(session, board, LaunchRequest(arch="arm46"))
+        choose_arch(session, board, ToolchainChoice(arch="arm46"), ZIG)
 
 
 def test_a_board_without_a_profile_is_asked_once(session: Session, board: LocalBoard) -> None:
@@ -88,7 +86,7 @@ def test_what_is_known_of_a_board_is_forgotten_when_it_proves_wrong(
 
     monkeypatch.setattr(launch, "execute", refuse)
     with pytest.raises(MissingLibrary):
-        launch._execute(session, board, None)  # type: ignore[arg-type]
+        launch._execute(session, board, LaunchRequest(), make_request(board.folder))
     board.calls.clear()
     known_arches(session, board)
     assert board.calls == ["shell"]

@@ -13,7 +13,6 @@ from deploy.launch.model_inputs import accompany_model
 from native.models.models import Model, find_model
 from tests.support import ms_ops as ops
 from tests.support.ms_writer import ModelWriter
-from tests.support.tiny_gguf import write_tiny_gguf
 from tests.unit.native.formats.test_ms_format import with_tensor
 
 
@@ -29,35 +28,29 @@ def model(session: Session, tmp_path: Path) -> Model:
 def test_inputs_and_labels_lie_in_a_folder_of_their_own(session: Session, model: Model, tmp_path: Path) -> None:
     np.save(tmp_path / "0-x.npy", np.zeros((1, 4), np.float32))
     (tmp_path / "names.txt").write_text("a\nb\n")
-    beside = accompany_model(session, model, (f"x={tmp_path}/0-x.npy",), str(tmp_path / "names.txt"), {"loops": 2})
+    beside = accompany_model(
+        session, model, {"inputs": [f"x={tmp_path}/0-x.npy"], "labels": [str(tmp_path / "names.txt")]}, {"loops": 2}
+    )
     # The recipe fetches outputs by the pattern [0-9]*-*.npy: an input of that name must not be among them.
     assert [file.name for file in beside.files] == ["inputs/0-x.npy", "inputs/labels/names.txt"]
     assert beside.arguments == ("--input", "x=inputs/0-x.npy")
     assert beside.parameters == {"loops": 2, "top": 5, "labels": "inputs/labels/names.txt"}
-    said = accompany_model(session, model, (), str(tmp_path / "names.txt"), {"top": 1})
+    said = accompany_model(session, model, {"labels": [str(tmp_path / "names.txt")]}, {"top": 1})
     assert said.parameters["top"] == 1
-    assert accompany_model(session, model, (), "", {}).files == ()
+    assert accompany_model(session, model, {}, {}).files == ()
 
 
 def test_files_that_are_not_there_or_do_not_fit_are_refused(session: Session, model: Model, tmp_path: Path) -> None:
     (tmp_path / "raw.bin").write_bytes(b"123")
-    for inputs, labels, sentence in (
-        ((f"{tmp_path}/nowhere.npy",), "", "There is no input file"),
-        ((f"{tmp_path}/raw.bin",), "", r"has 3 bytes, but input x \(float32 1x4\) needs 16"),
-        ((), f"{tmp_path}/nowhere.txt", "There is no file of labels"),
+    for roles, sentence in (
+        ({"inputs": [f"{tmp_path}/nowhere.npy"]}, "There is no input file"),
+        ({"inputs": [f"{tmp_path}/raw.bin"]}, r"has 3 bytes, but input x \(float32 1x4\) needs 16"),
+        ({"labels": [f"{tmp_path}/nowhere.txt"]}, "There is no file of labels"),
     ):
         with pytest.raises(UsageError, match=sentence):
-            accompany_model(session, model, inputs, labels, {})
+            accompany_model(session, model, roles, {})
     # With other shapes the sizes of the model do not count.
-    assert accompany_model(session, model, (f"{tmp_path}/raw.bin",), "", {"shape": "1x3"}).files
-
-
-def test_a_language_model_takes_neither_inputs_nor_labels(session: Session, tmp_path: Path) -> None:
-    gguf = find_model(session, str(write_tiny_gguf(tmp_path / "tiny.gguf", "F32")))
-    for inputs, labels in ((("in.npy",), ""), ((), "labels.txt")):
-        with pytest.raises(UsageError, match="takes no input files"):
-            accompany_model(session, gguf, inputs, labels, {})
-    assert accompany_model(session, gguf, (), "", {"prompt": "x"}).parameters == {"prompt": "x"}
+    assert accompany_model(session, model, {"inputs": [f"{tmp_path}/raw.bin"]}, {"shape": "1x3"}).files
 
 
 def test_weights_in_a_file_of_their_own_travel_along(session: Session, tmp_path: Path) -> None:
@@ -67,9 +60,9 @@ def test_weights_in_a_file_of_their_own_travel_along(session: Session, tmp_path:
         return find_model(session, str(path))
 
     (tmp_path / "weights.data").write_bytes(bytes(16))
-    [file] = accompany_model(session, model_with("weights.data"), (), "", {}).files
+    [file] = accompany_model(session, model_with("weights.data"), {}, {}).files
     assert (file.name, file.local) == ("weights.data", tmp_path / "weights.data")
     with pytest.raises(ModelError, match="which is not beside it"):
-        accompany_model(session, model_with("gone.data"), (), "", {})
+        accompany_model(session, model_with("gone.data"), {}, {})
     with pytest.raises(ModelError, match="does not lie beside it"):
-        accompany_model(session, model_with("../weights.data"), (), "", {})
+        accompany_model(session, model_with("../weights.data"), {}, {})

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from deploy.run.request import RunRequest
-from deploy.transfer.placing import FileToPlace
 from tests.support.local_board import LocalBoard
+from tests.support.run_requests import make_request
 
 
 @pytest.fixture
@@ -22,14 +22,6 @@ def request_for(tmp_path: Path) -> Any:
     def make(script: str, **changes: Any) -> RunRequest:
         program = tmp_path / "program"
         program.write_text(f"#!/bin/sh\n{script}\n")
-        file = FileToPlace(local=program, name="program", executable=True)
-        values: dict[str, Any] = {
-            "program": "demo",
-            "engine": "demo 1.0",
-            "executable": "program",
-            "files": (file, *changes.pop("further", ())),
-            "timeout": 20.0,
-        }
-        return RunRequest(**{**values, **changes})
+        return make_request(program, **changes)
 
     return make

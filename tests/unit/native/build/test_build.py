@@ -28,7 +28,8 @@ from native.build.job import BuildJob, explain_failure, first_errors
 from native.build.plan import explain_difference
 from native.recipe.recipe import load_recipe
 from tests.support.build_parts import CopyingSystem, make_toolchain, small_recipe, write_recipe
-from toolchains.host_toolchain import HostToolchain
+from toolchains.arch import find_arch
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 
 
 @dataclasses.dataclass
@@ -43,15 +44,17 @@ class Workshop:
 
     def build(self, *products: str, arch: str = "arm64") -> BuildOutcome:
         path = write_recipe(self.folder, self.recipe)
-        return ensure_built(self.session, BuildRequest(target=str(path), arch=arch, products=products))
+        return ensure_built(
+            self.session, BuildRequest(target=str(path), products=products, choice=ToolchainChoice(arch=arch))
+        )
 
 
 @pytest.fixture
 def workshop(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     system, changes = CopyingSystem(), dict[str, Any]()
 
-    def choose(session: Session, *, arch: Any, **asked: Any) -> HostToolchain:
-        return make_toolchain(arch, file=tmp_path / "toolchain.cmake", **changes)
+    def choose(session: Session, choice: ToolchainChoice, selected: object) -> HostToolchain:
+        return make_toolchain(find_arch(choice.arch), file=tmp_path / "toolchain.cmake", **changes)
 
     monkeypatch.setitem(build_module.SYSTEMS, "cmake", system)
     monkeypatch.setattr(build_module, "choose_toolchain", choose)
@@ -193,7 +196,9 @@ def test_a_second_process_waits_and_finds_the_work_done(workshop: Workshop) -> N
 
     workshop.system.before_products = wait
     # Not `workshop.build`, which writes the recipe anew: the first build may be reading it.
-    request = BuildRequest(target=str(write_recipe(workshop.folder, workshop.recipe)), arch="arm64")
+    request = BuildRequest(
+        target=str(write_recipe(workshop.folder, workshop.recipe)), choice=ToolchainChoice(arch="arm64")
+    )
     outcomes: list[BuildOutcome] = []
     threads = [
         threading.Thread(target=lambda: outcomes.append(ensure_built(workshop.session, request))) for _ in range(2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.errors import InvalidData, UsageError
 from core.session import Session
 from deploy.launch import launch
-from deploy.launch.launch import run_model, run_program
+from deploy.launch.launch import run_program
 from deploy.launch.request import LaunchRequest
 from native.models.networks import SCHEMA_FILE, prepare_network
 from native.programs import PROGRAMS
@@ -222,8 +222,6 @@ def test_a_wrong_description_is_found_before_a_board_is_looked_for(
     monkeypatch.setattr(launch, "choose_board", lambda *_: pytest.fail("a board was looked for"))
     wrong = str(described(tmp_path, TEXT.replace("op: relu", "op: rleu")))
     with pytest.raises(InvalidData, match="rleu"):
-        run_program(session, LaunchRequest(program="nnrt", network=wrong))
-    with pytest.raises(UsageError, match="llama-bench takes no network"):
-        run_program(session, LaunchRequest(program="llama-bench", network=wrong))
-    with pytest.raises(UsageError, match="brings its own network"):
-        run_model(session, LaunchRequest(model="mobilenetv2.ms", network=wrong))
+        run_program(session, LaunchRequest(program="nnrt", given={"net": wrong}))
+    with pytest.raises(UsageError, match="--net is not for --program llama-bench"):
+        run_program(session, LaunchRequest(program="llama-bench", given={"net": wrong}))

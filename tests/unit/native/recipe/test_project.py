@@ -24,7 +24,8 @@ from native.recipe.project import name_of, read_options, read_project
 from native.source.tree import SOURCE_TIME, copy_sources, hash_sources, list_sources
 from tests.support.build_parts import CopyingSystem, make_toolchain, small_recipe, write_recipe
 from tests.support.tiny_elf import write_arm32, write_arm64
-from toolchains.host_toolchain import HostToolchain
+from toolchains.arch import find_arch
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 
 
 def write_files(folder: Path, *names: str, text: str = "int x;\n") -> Path:
@@ -226,7 +227,8 @@ class Project:
 
     def build(self, *products: str, **changes: Any) -> BuildOutcome:
         return ensure_built(
-            self.session, BuildRequest(source=str(self.folder), arch="arm64", products=products, **changes)
+            self.session,
+            BuildRequest(source=str(self.folder), products=products, **changes, choice=ToolchainChoice(arch="arm64")),
         )
 
     def leaves(self, *names: str, arch: str = "arm64") -> None:
@@ -255,8 +257,8 @@ class FindingSystem(CopyingSystem):
 
 @pytest.fixture
 def project(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    def choose(session: Session, *, arch: Any, **asked: Any) -> HostToolchain:
-        return make_toolchain(arch, file=tmp_path / "toolchain.cmake")
+    def choose(session: Session, choice: ToolchainChoice, selected: object) -> HostToolchain:
+        return make_toolchain(find_arch(choice.arch), file=tmp_path / "toolchain.cmake")
 
     project = Project(session, write_files(tmp_path / "app", "CMakeLists.txt", "main.c"), FindingSystem())
     monkeypatch.setitem(build_module.SYSTEMS, "cmake", project.system)
@@ -368,12 +370,15 @@ def test_options_and_the_build_type_are_part_of_the_key(project: Project) -> Non
 def test_an_option_of_the_users_wins_over_the_recipes(project: Project, tmp_path: Path) -> None:
     file = write_recipe(tmp_path / "carried", small_recipe())
     with pytest.raises(ProductMissing):
-        ensure_built(project.session, BuildRequest(source=str(file.parent), arch="arm64", options={"GREETING": "x{y}"}))
+        ensure_built(
+            project.session,
+            BuildRequest(source=str(file.parent), options={"GREETING": "x{y}"}, choice=ToolchainChoice(arch="arm64")),
+        )
     project.system.before_products = lambda job: (
         (job.tree / "bin").mkdir(exist_ok=True),  # type: ignore[func-returns-value]
         write_arm64(job.tree / "bin/hello", b"hello"),
     )[0]
-    request = BuildRequest(source=str(file.parent), arch="arm64", options={"GREETING": "x{y}"})
+    request = BuildRequest(source=str(file.parent), options={"GREETING": "x{y}"}, choice=ToolchainChoice(arch="arm64"))
     assert ensure_built(project.session, request).artifact.inputs["options"] == {"GREETING": "x{y}", "LOUD": "OFF"}
 
 

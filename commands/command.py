@@ -185,10 +185,11 @@ def command(
     return make
 
 
-def find_project() -> Path:
-    """The folder whose ``invoke.yaml`` holds: the current one, else the nearest above it that has one."""
+def find_project_file() -> Path | None:
+    """The ``invoke.yaml`` that holds here: of the current folder, else of the nearest one above it."""
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / "invoke.yaml").is_file()), here)
+    files = (folder / "invoke.yaml" for folder in (here, *here.parents))
+    return next((file for file in files if file.is_file()), None)
 
 
 def _begin_session(context: Context, *, json: bool, verbose: bool) -> Session:
@@ -211,5 +212,5 @@ def _configuration_files() -> dict[str, Any]:
     """What stands in each of Invoke's configuration files: read only when an error has to name one."""
     import yaml
 
-    paths = (Path("/etc/invoke.yaml"), Path.home() / ".invoke.yaml", find_project() / "invoke.yaml")
-    return {str(path): yaml.safe_load(path.read_text()) or {} for path in paths if path.is_file()}
+    paths = (Path("/etc/invoke.yaml"), Path.home() / ".invoke.yaml", find_project_file())
+    return {str(path): yaml.safe_load(path.read_text()) or {} for path in paths if path and path.is_file()}

@@ -19,9 +19,8 @@ from invoke.program import Program
 from invoke.util import enable_logging
 
 from commands.collection import ns
-from commands.command import CommandTask, find_project
+from commands.command import CommandTask, find_project_file
 from commands.parser import TaskContext, UnreadableWords, WordParser
-from core.console import Console
 from core.errors import ConfigurationError, InternalError, Interrupted, OhforgeError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -47,37 +46,38 @@ OBEYED_BY_INVOKE = ("collection", "search-root", "write-pyc")
 class OhforgeProgram(Program):
     """Invoke's program, in which every failure has its status and, with ``--json``, its one object."""
 
-    def __init__(self, name: str = "ohforge", namespace: Collection = ns, more_flags: tuple[str, ...] = ()) -> None:
-        super().__init__(namespace=namespace, name="ohforge", binary=name, binary_names=[name])
+    def __init__(self, *names: str, namespace: Collection = ns, more_flags: tuple[str, ...] = ()) -> None:
+        names = names or ("ohforge",)
+        super().__init__(namespace=namespace, name="ohforge", binary=names[0], binary_names=list(names))
         self._offered = (*OFFERED, *more_flags)
 
     def run(self, argv: list[str] | str | None = None, exit: bool = True) -> None:
         """Does what `argv` says (with the program's name first); ends the process when that fails."""
         self.normalize_argv(cast("list[str] | None", argv))
         words = list(itertools.takewhile(lambda word: word != "--", self.argv[1:]))
-        console = Console(json_mode="--json" in words)
+        in_json = "--json" in words
         status = 0
         try:
             with _termination_as_interrupt():
                 self._perform()
         except Exit as end:
-            status = end.code if not end.message else _tell(console, UsageError(end.message))
+            status = end.code if not end.message else _tell(in_json, UsageError(end.message))
         except UnreadableWords as unreadable:
-            status = _tell(console, unreadable.error)
+            status = _tell(in_json, unreadable.error)
         except ParseError as error:
-            status = _tell(console, UsageError(str(error)))
+            status = _tell(in_json, UsageError(str(error)))
         except OhforgeError as error:
-            status = _tell(console, error)
+            status = _tell(in_json, error)
         except BrokenPipeError:
             # Whoever read our output has seen enough (`| head`); nothing may be written at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = 128 + signal.SIGPIPE
         except KeyboardInterrupt:
-            status = _tell(console, Interrupted("Interrupted."))
+            status = _tell(in_json, Interrupted("Interrupted."))
         except Exception as error:
             if "--verbose" in words:
                 raise
-            status = _tell(console, InternalError(f"{type(error).__name__}: {error}"))
+            status = _tell(in_json, InternalError(f"{type(error).__name__}: {error}"))
         if status and exit:
             sys.exit(status)
 
@@ -112,9 +112,11 @@ class OhforgeProgram(Program):
 
     def parse_collection(self) -> None:
         super().parse_collection()
-        with _configuration_errors():
-            self.config.set_project_location(find_project())
-            self.config.load_project()
+        # Without an invoke.yaml, Invoke would look for an invoke.py, and run whatever the user has under that name.
+        if file := find_project_file():
+            with _configuration_errors():
+                self.config.set_project_location(file.parent)
+                self.config.load_project()
 
     def parse_tasks(self) -> None:
         super().parse_tasks()
@@ -182,11 +184,16 @@ def answer_for_invoke() -> None:
     from invoke.main import program
 
     if program.argv:
-        OhforgeProgram("invoke", more_flags=OBEYED_BY_INVOKE).run(program.argv)
+        # Invoke keeps Python from caching modules, but compiling ours anew takes a fifth of a short call.
+        sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
+        OhforgeProgram("invoke", "inv", more_flags=OBEYED_BY_INVOKE).run(program.argv)
         sys.exit(0)
 
 
-def _tell(console: Console, error: OhforgeError) -> int:
+def _tell(in_json: bool, error: OhforgeError) -> int:
+    from core.console import Console
+
+    console = Console(json_mode=in_json)
     console.error(f"error {error.code} ({error.category.label}): {error.message}")
     if error.remedy:
         console.error(f"  Try: {error.remedy}")

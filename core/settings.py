@@ -1,6 +1,6 @@
 """Settings: what stands under ``ohforge:`` in Invoke's configuration, as frozen dataclasses.
 
-Invoke merges ``invoke.yaml`` in the project, ``~/.invoke.yaml`` and ``INVOKE_OHFORGE_…`` variables;
+Invoke merges ``~/.invoke.yaml``, ``invoke.yaml`` in the project and ``INVOKE_OHFORGE_…`` variables;
 flags of a task come last. ``OHFORGE_DATA_DIR``, ``OHFORGE_CACHE_DIR``, ``OHFORGE_LEASE_DIR`` and ``OHFORGE_HDC`` are the
 variables that scripts and tests use to move all state.
 """
@@ -65,8 +65,12 @@ class Settings:
         "/var/tmp/ohforge-leases",  # noqa: S108
         "Folder that notes who uses which real board; all users of this computer must name the same one.",
     )
-    build_dir: str = _setting("build", "Folder of built programs, from the current folder.")
-    runs_dir: str = _setting("runs", "Folder of run records, from the current folder.")
+    build_dir: str = _setting(
+        "build", "Folder of built programs; below the folder in which ohforge is called, unless it is absolute."
+    )
+    runs_dir: str = _setting(
+        "runs", "Folder of run records; below the folder in which ohforge is called, unless it is absolute."
+    )
     toolchain: str = _setting("", "Host toolchain: `ohos` or `zig`; default: `ohos` when an SDK is there, else `zig`.")
     sdk: str = _setting("", "Folder of the ohos-sdk to use, in any of its usual layouts.")
     jobs: int = _setting(0, "Compile jobs at once; 0: all cores.")

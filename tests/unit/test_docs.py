@@ -21,7 +21,9 @@ PAGES_FOR_PEOPLE = [
     *(ROOT / "docs").glob("*.md"),
 ]
 LINK = re.compile(r"\[[^]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-INVOKE = re.compile(r"(?:^|`|&& )invoke (?!TASK)([a-z][a-z0-9]*(?:\.[a-z]+)?)((?: [^`\n]*)?)", re.MULTILINE)
+INVOKE = re.compile(
+    r"(?:(?:^|`|&& )invoke|(?:`|&& )ohforge) (?!TASK)([a-z][a-z0-9]*(?:\.[a-z]+)?)((?: [^`\n]*)?)", re.MULTILINE
+)
 
 
 @cache

@@ -103,6 +103,11 @@ def test_a_settings_file_that_is_no_yaml_is_a_configuration_error(
     assert (status, json.loads(out)["error"]["code"]) == (65, "OHF6501")
 
 
+def test_a_module_of_the_users_that_is_called_invoke_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "invoke.py").write_text("raise SystemExit('run')\n")
+    assert json.loads(ohforge("model.list", "--json", folder=tmp_path))["ok"] is True
+
+
 def test_builds_are_looked_for_below_the_folder_in_which_ohforge_is_called(tmp_path: Path) -> None:
     (tmp_path / "invoke.yaml").write_text("ohforge: {build_dir: out}\n")
     inner = tmp_path / "inner"
@@ -116,8 +121,9 @@ def test_builds_are_looked_for_below_the_folder_in_which_ohforge_is_called(tmp_p
 def test_completion_knows_tasks_and_their_flags(tmp_path: Path) -> None:
     assert "complete -F _complete_ohforge" in ohforge("--print-completion-script", "bash", folder=tmp_path)
     assert "board.run" in ohforge("--complete", "--", "ohforge", "boa", folder=tmp_path).split()
-    flags = ohforge("--complete", "--", "ohforge", "board.push", "file", "--", folder=tmp_path)
-    assert "--board" in ohforge("--complete", "--", "ohforge", "board.push", "a", "--b", folder=tmp_path).split(), flags
+    for typed in ("--", "--b"):
+        flags = ohforge("--complete", "--", "ohforge", "board.push", "a", typed, folder=tmp_path).split()
+        assert {"--board", "--wait", "--json"} <= set(flags)
 
 
 def test_help_shows_a_value_for_every_flag_that_takes_one(capsys: pytest.CaptureFixture[str]) -> None:

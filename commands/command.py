@@ -100,11 +100,13 @@ class CommandTask(Task[Any]):
         help = dict(self.help)
         arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
         self.help = help
-        if self.more_flags is not None:
-            for title, argument in self.more_flags():
-                arguments.append(argument)
-                self.titles = {**self.titles, argument.names[0]: title}
         return arguments
+
+    def more_arguments(self) -> list[Argument]:
+        """Those of `more_flags`; asked for when the task is called only, for they are read from files."""
+        found = list(self.more_flags()) if self.more_flags is not None else []
+        self.titles = {**self.titles, **{argument.names[0]: title for title, argument in found}}
+        return [argument for _, argument in found]
 
 
 def command(

@@ -10,7 +10,7 @@ import copy
 import difflib
 import shlex
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from invoke.exceptions import ParseError
 from invoke.parser.argument import Argument
@@ -47,8 +47,10 @@ class UnreadableWords(ParseError):
 class TaskContext(ParserContext):
     """What one task takes."""
 
-    def __init__(self, name: str, aliases: Iterable[str], task: CommandTask) -> None:
-        super().__init__(name=name, aliases=aliases, args=task.get_arguments())
+    def __init__(self, name: str, aliases: Collection[str], task: CommandTask, words: Collection[str]) -> None:
+        is_called = not {name, *aliases}.isdisjoint(words)
+        arguments = [*task.get_arguments(), *(task.more_arguments() if is_called else [])]
+        super().__init__(name=name, aliases=aliases, args=arguments)
         self.called = name
         """The name that was typed: ``build`` for ``build.build``."""
         self.takes_remainder = bool(task.remainder)

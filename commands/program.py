@@ -128,7 +128,7 @@ class OhforgeProgram(Program):
 
     def _make_parser(self) -> WordParser:
         contexts = [
-            TaskContext(name, aliases, cast("CommandTask", self.collection[name]))
+            TaskContext(name, aliases, cast("CommandTask", self.collection[name]), self.argv)
             for name, aliases in self.collection.task_names.items()
         ]
         return WordParser(self.binary, initial=self.initial_context, contexts=contexts)

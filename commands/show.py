@@ -46,9 +46,9 @@ def show_outcome(console: Console, outcome: RunOutcome) -> None:
         )
     if outcome.exit_code:
         console.warn(f"the program ended with status {outcome.exit_code}")
-        if (why := outcome.aftermath.explanation) is not None:
+        if (why := outcome.diagnosis.explanation) is not None:
             console.info(f"  {why.sentence} {why.remedy}".rstrip())
-    for log in outcome.aftermath.crash_logs:
+    for log in outcome.diagnosis.crash_logs:
         console.info(f"crash log: {log.path}  {log.reason}".rstrip())
     if not outcome.complete:
         console.warn("the end of the program's output is missing, so its figures may be too")
@@ -94,7 +94,7 @@ class LogPrinter:
 
 def _show_device(console: Console, outcome: RunOutcome) -> None:
     """Which device computed, loudly when it is not the one that was asked for."""
-    use = outcome.aftermath.device
+    use = outcome.diagnosis.device
     if use is None:
         return
     how = f" ({use.evidence[0]})" if use.evidence else ""

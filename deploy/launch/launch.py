@@ -22,7 +22,7 @@ from deploy.run.execute import execute
 from deploy.run.preflight import Binary, binary_of_elf, binary_of_product
 from deploy.run.request import RunRequest
 from deploy.run.result import RunOutcome
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from native.recipe.flags import split_given
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import ModelError, UsageError
 from core.session import Session
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 
 if TYPE_CHECKING:
     from native.models.models import Model

@@ -17,7 +17,7 @@ from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.board.survey import survey_board
 from deploy.lease.lease import hold_board
-from deploy.run.aftermath import judge, keep_log, look_back
+from deploy.run.diagnosis import judge, keep_log, look_back
 from deploy.run.engines import (
     RunEngine,
     Start,
@@ -148,8 +148,8 @@ class _Run:
             self._end_run(seconds=10)
             raise
         outputs = self._fetch_outputs(result)
-        aftermath = look_back(self.session, self.board, request, self.record, result, self.clock, times)
-        judge(request, self.board, result, missing, aftermath)
+        diagnosis = look_back(self.session, self.board, request, self.record, result, self.clock, times)
+        judge(request, self.board, result, missing, diagnosis)
         self.record.end("done" if result.exit_code == 0 else "failed")
         return RunOutcome(
             record=self.record.folder,
@@ -165,7 +165,7 @@ class _Run:
             complete=not missing,
             run_engine=self.engine.name,
             usage=self.record.content["usage"],
-            aftermath=aftermath,
+            diagnosis=diagnosis,
         )
 
     def _run_until_complete(self) -> tuple[ProgramResult, list[str], int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from deploy.run.options import RunOptions
 from deploy.run.preflight import Binary
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 
 if TYPE_CHECKING:
     from native.artifact.artifact import Artifact

@@ -34,7 +34,7 @@ class ProgramResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aftermath:
+class Diagnosis:
     """What is known beside the program's output and status."""
 
     explanation: Explanation | None = None
@@ -82,7 +82,7 @@ class RunOutcome:
     run_engine: str
     usage: dict[str, Any] | None
     """What the program used by the board's kernel; None when nobody counted."""
-    aftermath: Aftermath = field(default_factory=Aftermath)
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -98,5 +98,5 @@ class RunOutcome:
             "complete": self.complete,
             "run_engine": self.run_engine,
             "usage": self.usage,
-            **self.aftermath.for_script(self.record),
+            **self.diagnosis.for_script(self.record),
         }

@@ -38,10 +38,10 @@ from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.board.script import quote
 from deploy.board.survey import read_df
-from deploy.transfer.cutter import Chunk, Cutter
-from deploy.transfer.leash import Leash
+from deploy.transfer.early_end import EarlyEnd
+from deploy.transfer.followed import LAG, send_followed
+from deploy.transfer.splitter import Chunk, Splitter
 from deploy.transfer.store import HASH_BYTES_PER_SECOND, StoredFile, file_changed, parts_folder, store_folder
-from deploy.transfer.stream import LAG, send_followed
 
 CHUNKED_FROM = 64 * 1024 * 1024
 """Smaller files are sent whole. Measured by ``benchmarks/deploy.py`` over 35 MB/s (USB 2.0), chunks take longer than one piece
@@ -139,8 +139,8 @@ class _Push:
         self.owner = hashlib.sha256(here.encode()).hexdigest()[:12]
         self.store = store_folder(self.board.profile)
         self.folder = parts_folder(self.file)
-        self.cutter = Cutter(self.file, self.tool)
-        self.leash = Leash()
+        self.splitter = Splitter(self.file, self.tool)
+        self.early_end = EarlyEnd()
 
     def run(self) -> Grown:
         if not (self.agent and self._send_in_one_piece()):
@@ -151,11 +151,11 @@ class _Push:
                 self.session.console.info(f"{there} of {name} are on the board from an earlier try")
         if self.joined < self.file.size:
             self._send_the_rest()
-        if self.cutter.differs:
+        if self.splitter.differs:
             self._throw_away()
             raise file_changed(self.file.local)
         name = self.file.sha256 if self.taken_in else f"{self.folder}/joined"
-        proven = self.streamed or (self.cutter.proven and not self.taken_in)
+        proven = self.streamed or (self.splitter.proven and not self.taken_in)
         return Grown(bytes_sent=self.sent, found_as=name, proven=proven)
 
     def _send_in_one_piece(self) -> bool:
@@ -196,7 +196,7 @@ class _Push:
             try:
                 self._send_all(Path(spool), cutting, joining)
             except BaseException:
-                self.leash.end_after(GRACE_SECONDS)
+                self.early_end.end_after(GRACE_SECONDS)
                 raise
 
     def _begin(self, keep: int | None = None) -> int:
@@ -298,7 +298,7 @@ class _Push:
         left = self.file.size - at
         # The last chunks get smaller, for nothing is sent any more while the last one is verified.
         size = min(self.size, self._limit(), max(SMALLEST_CHUNK, left // 2), left)
-        return cutting.submit(self.cutter.cut, at, size, spool / secrets.token_hex(4))
+        return cutting.submit(self.splitter.cut, at, size, spool / secrets.token_hex(4))
 
     def _limit(self) -> int:
         """The largest chunk of which the board can hold two."""
@@ -340,7 +340,7 @@ class _Push:
             offset=chunk.offset,
         )
         seconds = 60 + chunk.size / HASH_BYTES_PER_SECOND
-        waiting = self.leash.hold(self.deadline.within(seconds, f"{self.tool} on board {self.board.serial}"))
+        waiting = self.early_end.hold(self.deadline.within(seconds, f"{self.tool} on board {self.board.serial}"))
         text = self.board.shell(script, deadline=waiting).text
         words = {line.split(" ", 1)[0]: line.partition(" ")[2] for line in text.splitlines()}
         _, free = read_df(words.get("free", ""))

@@ -11,7 +11,7 @@ from core.files import sha256_file
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.board.survey import IDENTITY, read_df
-from deploy.transfer.placing import Placing
+from deploy.transfer.placement import Placement
 from deploy.transfer.store import HASH_BYTES_PER_SECOND, StoredFile, file_changed, md5_file, store_folder
 
 
@@ -37,11 +37,11 @@ class Verdict:
 
 
 def confirm_files(
-    board: Board, files: Sequence[Arrived], *, tool: str, deadline: Deadline, placing: Placing | None = None
+    board: Board, files: Sequence[Arrived], *, tool: str, deadline: Deadline, placement: Placement | None = None
 ) -> Verdict:
     """Has the board compare sizes and, where they are not proven, hashes; takes into the store what is right.
 
-    The others are removed from the store; when there are none, `placing` is done in the same call. Raises
+    The others are removed from the store; when there are none, `placement` is done in the same call. Raises
     PermissionOnBoard when the store or a place cannot be written, NoSpaceOnBoard, TransferError when a local file is not
     what it was.
     """
@@ -59,16 +59,16 @@ def confirm_files(
             }
             for entry in files
         ],
-        **(placing.variables() if placing is not None else {"placed": []}),
+        **(placement.variables() if placement is not None else {"placed": []}),
     )
     total = sum(entry.file.size for entry in files if not entry.proven)
-    seconds = 60 + total / HASH_BYTES_PER_SECOND + (placing.seconds if placing is not None else 0)
+    seconds = 60 + total / HASH_BYTES_PER_SECOND + (placement.seconds if placement is not None else 0)
     text = board.shell(script, deadline=deadline.within(seconds, f"{tool} on board {board.serial}")).text
     confirmed, _, placed = text.partition("@@placing\n")
     verdict = _read_verdict(confirmed, {entry.file.sha256: entry.file.size for entry in files}, board)
-    if placing is not None and len(verdict.good) == len(files):
+    if placement is not None and len(verdict.good) == len(files):
         said, _, status = placed.rpartition("@@placed ")
-        placing.check(board, int(status) if status.strip().isdigit() else 1, said)
+        placement.check(board, int(status) if status.strip().isdigit() else 1, said)
     return verdict
 
 

@@ -19,9 +19,9 @@ from deploy.board.render import render_script
 from deploy.board.script import quote
 from deploy.board.survey import ask_again
 from deploy.hdc.paths import check_remote_path
+from deploy.transfer.progress import progress_shown
 from deploy.transfer.push import check_name
 from deploy.transfer.store import HASH_BYTES_PER_SECOND, md5_file
-from deploy.transfer.watch import watched
 
 POLL_SECONDS = 0.5
 EXECUTE = 0o111
@@ -83,7 +83,7 @@ def fetch_files(
             progress.say(PurePosixPath(file.path).name)
             local = place(file.path)
             measure = functools.partial(_size_here, _part_of(local))
-            with watched(measure, done, file.size, progress, pause=POLL_SECONDS):
+            with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS):
                 pulled.append(_fetch_one(board, file, f"{folder}/{file.path}", local, deadline))
             done += file.size
             progress.reach(done)

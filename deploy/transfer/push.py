@@ -32,7 +32,8 @@ from deploy.board.survey import Question, Survey, require_usable, survey_board
 from deploy.hdc.paths import check_local_file, check_remote_path
 from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.transfer.confirm import Arrived, confirm_files
-from deploy.transfer.placing import FileToPlace, Placing
+from deploy.transfer.placement import FileToPlace, Placement
+from deploy.transfer.progress import progress_shown
 from deploy.transfer.store import (
     StoredFile,
     each_content_once,
@@ -43,7 +44,6 @@ from deploy.transfer.store import (
     part_path,
     question_about,
 )
-from deploy.transfer.watch import watched
 
 SPARE_BYTES = 8 * 1000 * 1000
 """What must stay free on a board after a transfer."""
@@ -125,8 +125,8 @@ def _renamed(path: str, name: str) -> str:
 
 def _placing(
     stored: Sequence[StoredFile], files: Sequence[FileToPlace], folder: str, folders: Sequence[str] = ()
-) -> Placing:
-    return Placing(folder=folder, files=list(zip(stored, files, strict=True)), folders=folders)
+) -> Placement:
+    return Placement(folder=folder, files=list(zip(stored, files, strict=True)), folders=folders)
 
 
 def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile], *, folder: str) -> Survey:
@@ -173,9 +173,9 @@ def check_name(name: str) -> None:
 
 
 def ensure_stored(
-    session: Session, board: Board, files: Sequence[StoredFile], survey: Survey, placing: Placing | None = None
+    session: Session, board: Board, files: Sequence[StoredFile], survey: Survey, placement: Placement | None = None
 ) -> TransferSummary:
-    """Brings what is missing into the board's store, and then puts it where it is wanted by `placing`.
+    """Brings what is missing into the board's store, and then puts it where it is wanted by `placement`.
 
     `survey` has looked for all of `files`.
 
@@ -190,9 +190,9 @@ def ensure_stored(
     sent: dict[str, int] = {}
     if to_send or unproven:
         with _one_at_a_time(session, board):
-            sent = _send_and_confirm(session, board, to_send, unproven, survey, placing)
-    elif placing is not None:
-        placing.place(board)
+            sent = _send_and_confirm(session, board, to_send, unproven, survey, placement)
+    elif placement is not None:
+        placement.place(board)
     return TransferSummary(
         bytes_sent=sum(sent.values()),
         bytes_reused=sum(max(0, file.size - sent.get(file.sha256, 0)) for file in wanted),
@@ -239,7 +239,7 @@ def _send_and_confirm(
     to_send: Sequence[StoredFile],
     unproven: Sequence[StoredFile],
     survey: Survey,
-    placing: Placing | None,
+    placement: Placement | None,
 ) -> dict[str, int]:
     """Sends, has the board verify and place, and does it once more with what was not right; bytes sent by name."""
     deadline = Deadline.after(session.settings.timeouts.transfer, f"the transfer to board {board.serial}")
@@ -250,7 +250,9 @@ def _send_and_confirm(
     for attempt in (1, 2):
         arrived = _send_all(session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent)
         there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
-        verdict = confirm_files(board, [*arrived, *there], tool=survey.hash_command, deadline=deadline, placing=placing)
+        verdict = confirm_files(
+            board, [*arrived, *there], tool=survey.hash_command, deadline=deadline, placement=placement
+        )
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
         if not wrong:
             return sent
@@ -308,7 +310,7 @@ def _send_all(
                 took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
             else:
                 measure = functools.partial(_size_there, board, file)
-                with watched(measure, done, file.size, progress, pause=POLL_SECONDS):
+                with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS):
                     _send_one(board, file, deadline)
                 took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
             sent[file.sha256] = sent.get(file.sha256, 0) + took

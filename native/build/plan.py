@@ -17,8 +17,8 @@ from native.source.kinds import source_pin
 if TYPE_CHECKING:
     from toolchains.host_toolchain import HostToolchain
 
-ENGINE = 1
-"""Counts changes of the build engine, other than of the flags below, that change what is built."""
+BUILDER = 1
+"""Counts changes of how ohforge builds, other than of the flags below, that change what is built."""
 NO_DATE_FLAGS = (
     "-Wno-builtin-macro-redefined",
     '-D__DATE__="Jan  1 1970"',
@@ -67,7 +67,7 @@ def make_plan(recipe: Recipe, toolchain: HostToolchain, system: str) -> BuildPla
     compile_flags = (*(flag for rule in rules for flag in rule.compile_flags), *NO_DATE_FLAGS)
     link_flags = tuple(flag for rule in rules for flag in rule.link_flags)
     inputs = {
-        "engine": ENGINE,
+        "builder": BUILDER,
         "program": recipe.name,
         "version": recipe.version,
         "commit": recipe.commit,
@@ -123,7 +123,7 @@ def _hash_recipe_files(recipe: Recipe, texts: Sequence[str]) -> dict[str, str]:
 SENTENCES = {
     "source": "source changed",
     "toolchain_id": "toolchain changed",
-    "engine": "build engine changed",
+    "builder": "ohforge builds in another way",
     "products": "list of products changed",
 }
 """Inputs whose values would mean nothing to a reader."""

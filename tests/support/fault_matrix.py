@@ -31,7 +31,7 @@ from deploy.hdc.fit import describe_board
 from deploy.launch.launch import run_shell
 from deploy.run.execute import execute
 from deploy.transfer.clean import clean_board
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import place_files
 from tests.support.emulated import ROOT, STAND_IN

@@ -9,7 +9,7 @@ from typing import Any
 
 from deploy.run.options import RunOptions
 from deploy.run.request import RunRequest
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from native.recipe.runspec import MetricPattern, RunSpec
 from tests.support.local_board import LocalBoard
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.session import Session
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import place_files
 from tests.support.local_board import LocalBoard
 

@@ -31,7 +31,7 @@ from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import board as hdc
 from deploy.hdc import choose
 from deploy.hdc.choose import choose_board
-from deploy.transfer import chunks, store, stream
+from deploy.transfer import chunks, followed, store
 from deploy.transfer.pull import list_remote
 from deploy.transfer.push import place_program, push_files
 from tests.support.agents import build_agent, run_on_board
@@ -109,7 +109,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(chunks, "SMALLEST_CHUNK", 500_000)
     monkeypatch.setattr(chunks, "LARGEST_CHUNK", 500_000)
     monkeypatch.setattr(store, "STEP", 500_000)
-    for module in (chunks, stream):
+    for module in (chunks, followed):
         monkeypatch.setattr(module, "LAG", 1_000_000)  # two blocks of hdc and more
     path = tmp_path / "large"
     path.write_bytes(random.Random(9).randbytes(3_000_000))

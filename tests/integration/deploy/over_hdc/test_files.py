@@ -24,7 +24,7 @@ from deploy.board.protocol import Board
 from deploy.emulator.board.boards import list_emulated
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import board as hdc
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import place_files
 from tests.support.board_runs import TMP, soon

@@ -127,12 +127,12 @@ def test_a_program_that_crashes_leaves_its_crash_log_in_the_record(
     outcome = run(session, program)
     faults.clear()
     assert outcome.exit_code == 139
-    [log] = outcome.aftermath.crash_logs
+    [log] = outcome.diagnosis.crash_logs
     assert (log.process, log.reason) == ("broken", "Signal:SIGSEGV")
     assert log.path.is_relative_to(outcome.record / "faultlogs" / "temp")
     assert record_of(outcome)["crash_logs"]
     without = run(session, program)
-    assert (without.exit_code, without.aftermath.crash_logs) == (139, ())
+    assert (without.exit_code, without.diagnosis.crash_logs) == (139, ())
 
 
 def test_the_log_of_a_program_that_was_ended_at_its_deadline_is_kept(session: Session, logging_program: Path) -> None:

@@ -89,7 +89,7 @@ from pathlib import Path
 from core.session import Session
 from deploy.transfer import chunks
 from deploy.hdc.choose import choose_board
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import place_files
 chunks.CHUNKED_FROM = chunks.SMALLEST_CHUNK = chunks.LARGEST_CHUNK = {CHUNK}
 session = Session()

@@ -26,7 +26,7 @@ from core.session import Session
 from deploy.run.execute import execute
 from deploy.run.preflight import Binary
 from deploy.run.record import validate_record
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from tests.support.board_runs import read_record
 from tests.support.local_board import LocalBoard
 from tests.support.run_requests import folders_left

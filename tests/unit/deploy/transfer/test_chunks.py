@@ -21,7 +21,7 @@ from core.errors import (
 from core.session import Session
 from deploy.transfer import chunks
 from deploy.transfer.clean import clean_board
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import TransferSummary, place_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import parts_of

@@ -16,9 +16,9 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from deploy.transfer import placing
+from deploy.transfer import placement
 from deploy.transfer import push as transfer
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import place_files, push_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import CONTENT, NAME, cut, flip_byte, names, place, record_progress
@@ -122,7 +122,7 @@ def test_an_old_file_stays_whole_when_its_successor_is_cut(session: Session, boa
 def test_a_program_that_changes_its_input_does_not_spoil_the_next_run(
     session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placing, "COPY_BYTES", 0)
+    monkeypatch.setattr(placement, "COPY_BYTES", 0)
     there = place(session, board, file)
     with there.open("ab") as changed:
         changed.write(b"changed")
@@ -180,7 +180,7 @@ def test_two_small_files_of_one_content_do_not_change_together_after_a_push(
 def test_large_files_do_not_take_up_room_twice(
     session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placing, "COPY_BYTES", 1000)
+    monkeypatch.setattr(placement, "COPY_BYTES", 1000)
     there = place(session, board, file)
     assert there.stat().st_ino == (board.store / NAME).stat().st_ino
 

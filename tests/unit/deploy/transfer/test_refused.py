@@ -14,7 +14,7 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import place_files
 from tests.support.local_board import LocalBoard

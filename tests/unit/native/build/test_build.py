@@ -352,8 +352,8 @@ def test_flags_with_special_characters_reach_cmake_unharmed(tmp_path: Path) -> N
     assert "-DMORE=1$<ANGLE-R>0>" in text
 
 
-def test_inputs_of_another_engine_are_told_apart_without_a_crash() -> None:
-    assert explain_difference({"engine": 0, "cpu": "a"}, {"engine": 1, "cpu": "a"}) == "build engine changed"
+def test_inputs_of_another_builder_are_told_apart_without_a_crash() -> None:
+    assert explain_difference({"builder": 0, "cpu": "a"}, {"builder": 1, "cpu": "a"}) == "ohforge builds in another way"
     assert explain_difference({"cpu": "a"}, {"cpu": "a", "stl": "none"}) == "stl: unset -> none"
     assert explain_difference({"link_flags": ["-a", "-b"]}, {"link_flags": ["-b", "-a"]}) == "link flags: another order"
     assert explain_difference({"options": {"A": "1"}}, {"options": {"B": "1"}}) == "A: 1 -> unset, B: unset -> 1"

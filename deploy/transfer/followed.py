@@ -18,7 +18,7 @@ from core.errors import LostConnection, OhforgeError, TransferError
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.transfer import store
-from deploy.transfer.leash import Leash
+from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.store import Digests, StoredFile, parts_folder, store_folder
 
 LAG = 8 * 1024 * 1024
@@ -31,7 +31,7 @@ GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Streamed:
+class Followed:
     """What became of a file that was sent in one piece."""
 
     verified: int
@@ -46,7 +46,7 @@ class Streamed:
 
 def send_followed(
     board: Board, file: StoredFile, *, agent: str, deadline: Deadline, reach: Callable[[int], None]
-) -> Streamed | None:
+) -> Followed | None:
     """Sends `file` to ``joined`` in its folder of parts; `agent` is the agent's path there.
 
     None when some of it is there already, or the agent cannot follow it: then nothing was sent. `reach` is told how many
@@ -63,7 +63,7 @@ def send_followed(
             board.send(file.local, f"{follower.folder}/joined", deadline=deadline)
         except (TransferError, LostConnection) as error:
             failure = error
-            follower.leash.end_after(0)
+            follower.early_end.end_after(0)
         with contextlib.suppress(OhforgeError):  # What was not hashed on the way is hashed afterwards.
             following.result()
         here, there = expected.result(), dict(follower.found)
@@ -72,7 +72,7 @@ def send_followed(
             follower.found.clear()
             follower.follow(fresh=False, reach=lambda count: None)
             there = follower.found
-    return Streamed(
+    return Followed(
         verified=_agreed(here, there), whole=failure is None, differs=_differs(here, there), failure=failure
     )
 
@@ -93,7 +93,7 @@ class _Follower:
     file: StoredFile
     agent: str
     deadline: Deadline
-    leash: Leash = field(default_factory=Leash)
+    early_end: EarlyEnd = field(default_factory=EarlyEnd)
     found: dict[int, str] = field(default_factory=dict)
     began: threading.Event = field(default_factory=threading.Event)
 
@@ -126,7 +126,7 @@ class _Follower:
             lag=LAG if fresh else 0,
             idle=round(IDLE_SECONDS * 1000),
         )
-        self.board.shell(script, deadline=self.leash.hold(self.deadline), on_output=take)
+        self.board.shell(script, deadline=self.early_end.hold(self.deadline), on_output=take)
 
     def is_ready(self, following: Future[None]) -> bool:
         """Waits until the file may be sent; False when it may not."""
@@ -140,5 +140,5 @@ class _Follower:
         try:
             yield
         except BaseException:
-            self.leash.end_after(GRACE_SECONDS)
+            self.early_end.end_after(GRACE_SECONDS)
             raise

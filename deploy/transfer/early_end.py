@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from core.deadline import Deadline
 
 
-class Leash:
+class EarlyEnd:
     """Makes deadlines, and ends them all early when it must."""
 
     def __init__(self) -> None:
         self.at = math.inf
 
     def hold(self, deadline: Deadline) -> Deadline:
-        """The same deadline, which this leash can draw in."""
-        return _Leashed(at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, leash=self)
+        """The same deadline, which this early_end can draw in."""
+        return _Endable(at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, early_end=self)
 
     def end_after(self, seconds: float) -> None:
         """Lets what is held end after so many seconds at the latest."""
@@ -25,9 +25,9 @@ class Leash:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Leashed(Deadline):
-    leash: Leash
+class _Endable(Deadline):
+    early_end: EarlyEnd
 
     @property
     def remaining(self) -> float:
-        return max(0.0, min(self.at, self.leash.at) - time.monotonic())
+        return max(0.0, min(self.at, self.early_end.at) - time.monotonic())

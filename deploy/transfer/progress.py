@@ -12,7 +12,7 @@ Measure = Callable[[], int | None]
 
 
 @contextlib.contextmanager
-def watched(measure: Measure, before: int, size: int, progress: Progress, *, pause: float) -> Iterator[None]:
+def progress_shown(measure: Measure, before: int, size: int, progress: Progress, *, pause: float) -> Iterator[None]:
     """Shows, every `pause` seconds while the block runs, how many bytes of the file of `size` are there.
 
     `before` is what had arrived earlier. `measure` gives None when it cannot tell any more: the transfer itself says

@@ -15,9 +15,9 @@ import pytest
 from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, TransferError
 from core.session import Session
 from deploy.board.survey import Survey, survey_board
-from deploy.transfer import chunks, store, stream
+from deploy.transfer import chunks, followed, store
 from deploy.transfer import push as transfer
-from deploy.transfer.placing import FileToPlace
+from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import TransferSummary, place_files
 from deploy.transfer.store import hash_beginnings
 from tests.support.local_board import LocalBoard
@@ -351,7 +351,7 @@ def test_bytes_that_are_written_late_are_no_error(
     assert arrived(board) == CONTENT
     assert summary.bytes_sent == len(CONTENT)
     assert [call.split()[6] for call in (board.folder / "agent.calls").read_text().splitlines()] == [
-        str(stream.LAG),
+        str(followed.LAG),
         "0",
     ]
 

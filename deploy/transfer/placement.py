@@ -29,7 +29,7 @@ class FileToPlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placing:
+class Placement:
     """Stored files that shall lie in `folder`, which is made with the `folders` in it when they are not there."""
 
     folder: str

@@ -25,7 +25,7 @@ class Chunk:
         return self.offset + self.size
 
 
-class Cutter:
+class Splitter:
     """Cuts a file into chunks, and watches whether they make up, in order, what the file was taken for."""
 
     def __init__(self, file: StoredFile, tool: str) -> None:

@@ -13,7 +13,7 @@ from deploy.run.faultlog import SIGNALS, CrashLog, describe_crash, fetch_crash_l
 from deploy.run.hilog import LogFilter, capture_log
 from deploy.run.record import RunRecord
 from deploy.run.request import RunRequest
-from deploy.run.result import Aftermath, ProgramResult
+from deploy.run.result import Diagnosis, ProgramResult
 
 if TYPE_CHECKING:
     from native.recipe.device_use import DeviceUse
@@ -31,7 +31,7 @@ def look_back(
     result: ProgramResult,
     clock: BoardClock | None,
     times: tuple[float, float],
-) -> Aftermath:
+) -> Diagnosis:
     """Asks the board what it still knows of the run that lasted from the first to the second of `times` (host's clock).
 
     The log is read when it was asked for, when the program failed, and when only it can tell which device computed;
@@ -44,14 +44,14 @@ def look_back(
             crash_logs = fetch_crash_logs(session, board, record.folder, clock, times[0])
         except OhforgeError as error:
             session.console.warn(f"crash logs of this run could not be fetched: {error.message}")
-    aftermath = Aftermath(
+    diagnosis = Diagnosis(
         explanation=_explain(request, result),
         device=_find_device(request, result, watched),
         log=log,
         crash_logs=tuple(crash_logs),
     )
-    record.save(**aftermath.as_json(record))
-    return aftermath
+    record.save(**diagnosis.as_json(record))
+    return diagnosis
 
 
 def keep_log(
@@ -81,7 +81,7 @@ def keep_log(
     return log, watched
 
 
-def judge(request: RunRequest, board: Board, result: ProgramResult, missing: Sequence[str], known: Aftermath) -> None:
+def judge(request: RunRequest, board: Board, result: ProgramResult, missing: Sequence[str], known: Diagnosis) -> None:
     """Raises PermissionOnBoard, ProgramCrashed, ProgramFailed or RunError unless the program ended well and whole.
 
     Raises nothing when the status is the caller's to judge.

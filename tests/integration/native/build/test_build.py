@@ -113,6 +113,30 @@ def test_a_new_recipe_is_a_file_and_a_folder_and_its_program_runs(arch: str, ses
     assert build(session, tmp_path / "hello" / "recipe.yaml", tmp_path / "build", arch).reason == "nothing changed"
 
 
+def test_a_further_product_is_a_target_of_the_tree_that_is_there(session: Session, tmp_path: Path) -> None:
+    recipe = small_recipe()
+    recipe["products"] = [{"name": name, "path": name, "kind": "program"} for name in ("one", "two")]
+    path = write_recipe(tmp_path / "pair", recipe)
+    source = tmp_path / "pair" / "src"
+    (source / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(pair C)\nadd_library(both STATIC both.c)\n"
+        + "".join(f"add_executable({n} {n}.c)\ntarget_link_libraries({n} both)\n" for n in ("one", "two"))
+    )
+    (source / "both.c").write_text("int both(void) { return 0; }\n")
+    for name in ("one", "two"):
+        (source / f"{name}.c").write_text("int both(void);\nint main(void) { return both(); }\n")
+    session = session.with_settings(build_dir=str(tmp_path / "build"))
+    choice = ToolchainChoice(arch="arm64", toolchain="zig")
+    first = ensure_built(session, BuildRequest(target=str(path), choice=choice, products=("one",)))
+    second = ensure_built(session, BuildRequest(target=str(path), choice=choice, products=("two",)))
+    assert first.artifact.folder == second.artifact.folder
+    assert {product.name for product in second.artifact.products} == {"one", "two"}
+    log = (second.artifact.folder / "build.log").read_text()
+    assert "two.c" in log
+    assert "both.c" not in log, "what the first product had compiled is compiled again"
+    assert "The C compiler identification" not in log, "the tree is configured again"
+
+
 @pytest.mark.parametrize("build_type", ["Release", "RelWithDebInfo"])
 def test_the_same_inputs_in_two_folders_give_the_same_bytes(
     build_type: str, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ from core.errors import DeadlineExpired, HostToolMissing, HostUnsupported
 from deploy.emulator import CODE
 
 HOME = "OHFORGE_EMULATOR_HOME"
+DATA = "OHFORGE_DATA_DIR"
 SANDBOX = "OHFORGE_EMULATOR_SANDBOX"
 """Variable: ``namespaces`` or ``proot`` forces one; without it the second is tried when the first is forbidden."""
 SANDBOXES = ("namespaces", "proot")
@@ -73,7 +74,7 @@ def boards_home() -> Path:
     """The folder of all emulated boards."""
     if chosen := os.environ.get(HOME):
         return Path(chosen).absolute()
-    if chosen := os.environ.get("OHFORGE_DATA_DIR"):
+    if chosen := os.environ.get(DATA):
         return Path(chosen).absolute() / "boards"
     import platformdirs
 

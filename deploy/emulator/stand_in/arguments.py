@@ -1,6 +1,6 @@
 """How hdc reads its command line: options, then a command of one or two words, then that command's text.
 
-The rules are hdc's own, not those of getopt or of any shell: see docs/emulated-board.md.
+The rules are hdc's own, not those of getopt or of any shell: see docs/hdc.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -208,3 +209,34 @@ def test_boards_lie_below_the_data_folder_of_the_settings(tmp_path: Path) -> Non
     finally:
         for board in list_emulated(boards):
             stop_board(board)
+
+
+def test_the_commands_of_the_guide_work_one_after_another_from_an_empty_folder(tmp_path: Path) -> None:
+    page = (ROOT / "docs/emulated-board.md").read_text()
+    (block,) = (part for part in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "ohforge-emulator" in part)
+    (tmp_path / "work").mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": path, "OHFORGE_DATA_DIR": str(tmp_path)}
+    try:
+        done = subprocess.run(
+            ["sh", "-e"],
+            input=block,
+            env=environment,
+            cwd=tmp_path / "work",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    finally:
+        for board in list_emulated(tmp_path / "boards"):
+            stop_board(board)
+    assert (done.returncode, done.stderr) == (0, "")
+    # The first command answers from the board, and the list has the four that were made besides the default one.
+    assert done.stdout.splitlines()[:2] == [str(tmp_path / "work/tools/hdc"), "aarch64"]
+    listed = json.loads(done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1])
+    made = [board["serial"] for board in listed["boards"]]
+    assert made == ["emulated-dayu200", "emulated-net", "emulated-second", "emulated-small", "emulated-sold"]
+    assert sorted(folder.name for folder in (tmp_path / "boards").glob("emulated-*")) == [
+        serial for serial in made if serial != "emulated-net"
+    ]

@@ -90,5 +90,5 @@ def test_5_0_ends_the_lines_of_the_dialog_otherwise() -> None:
 
 
 def test_the_guide_names_every_release() -> None:
-    guide = (PROJECT / "docs/emulated-board.md").read_text()
+    guide = (PROJECT / "docs/hdc.md").read_text()
     assert f"({', '.join(RELEASES)}; " in guide.replace("\n", " ")

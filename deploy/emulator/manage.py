@@ -32,7 +32,7 @@ from deploy.emulator.board.boards import (
     stop_board,
 )
 from deploy.emulator.board.faults import COUNT, FAULTS, SKIP, FaultFile
-from deploy.emulator.protocol.versions import words_of
+from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.stand_in.program import write_stand_in
 
 PROGRAM = "ohforge-emulator"
@@ -135,7 +135,7 @@ def create(
     if profile or not (boards_home() / serial / "board.json").exists():
         load_profile(profile or serial.removeprefix(PREFIX))
     if release is not None:
-        words_of(release)
+        find_release(release)
     given: dict[str, Any] = {
         "profile": profile or None,
         "port": port,

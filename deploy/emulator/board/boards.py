@@ -39,7 +39,7 @@ class EmulatedBoard:
     key: str
     """Connect key: the serial, or ``127.0.0.1:PORT`` of a board that is reached over TCP."""
     version: str = ""
-    """What its hdc calls itself, such as ``3.2.0f``; empty: the newest known."""
+    """OpenHarmony release whose daemon it has, such as ``5.0``; empty: the newest known."""
     port: int = 0
     """TCP port of its daemon; 0: none, the board appears as a USB one."""
     memory_disk: int = 0

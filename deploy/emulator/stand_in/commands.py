@@ -9,18 +9,18 @@ def run_command(client: Client) -> bool:
     """Runs the command of a call; False when there is none of that name."""
     from deploy.emulator.stand_in.board_commands import BOARD_COMMANDS
 
-    words = "wait" if client.call.words.startswith("wait") else client.call.words
-    if words in BOARD_COMMANDS:
-        BOARD_COMMANDS[words](client)
+    command = "wait" if client.call.command.startswith("wait") else client.call.command
+    if command in BOARD_COMMANDS:
+        BOARD_COMMANDS[command](client)
         return True
-    if words in ("fport", "rport"):
+    if command in ("fport", "rport"):
         from deploy.emulator.stand_in.forward_commands import run_forward
 
         run_forward(client)
         return True
     from deploy.emulator.stand_in.host_commands import HOST_COMMANDS
 
-    if words in HOST_COMMANDS:
-        HOST_COMMANDS[words](client)
+    if command in HOST_COMMANDS:
+        HOST_COMMANDS[command](client)
         return True
     return False

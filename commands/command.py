@@ -8,7 +8,6 @@ import inspect
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invoke.context import Context
@@ -187,32 +186,18 @@ def command(
     return make
 
 
-def find_project_file() -> Path | None:
-    """The ``invoke.yaml`` that holds here: of the current folder, else of the nearest one above it."""
-    here = Path.cwd()
-    files = (folder / "invoke.yaml" for folder in (here, *here.parents))
-    return next((file for file in files if file.is_file()), None)
-
-
 def _begin_session(context: Context, *, json: bool, verbose: bool) -> Session:
+    from core.configuration import read_configuration_files
     from core.console import Console, Verbosity
     from core.process import RealRunner
     from core.session import Session
     from core.settings import read_settings
 
     console = Console(json_mode=json, verbosity=Verbosity.VERBOSE if verbose else Verbosity.NORMAL)
-    settings = read_settings(dict(context.config["ohforge"].items()), _configuration_files)
+    settings = read_settings(dict(context.config["ohforge"].items()), read_configuration_files)
     return Session(
         settings=settings,
         console=console,
         runner=RealRunner(echo=console.detail),
         dry=bool(context.config["run"]["dry"]),
     )
-
-
-def _configuration_files() -> dict[str, Any]:
-    """What stands in each of Invoke's configuration files: read only when an error has to name one."""
-    import yaml
-
-    paths = (Path("/etc/invoke.yaml"), Path.home() / ".invoke.yaml", find_project_file())
-    return {str(path): yaml.safe_load(path.read_text()) or {} for path in paths if path and path.is_file()}

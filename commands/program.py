@@ -19,9 +19,10 @@ from invoke.program import Program
 from invoke.util import enable_logging
 
 from commands.collection import ns
-from commands.command import CommandTask, find_project_file
+from commands.command import CommandTask
 from commands.parser import TaskContext, UnreadableWords, WordParser
-from core.errors import ConfigurationError, InternalError, Interrupted, OhforgeError, UsageError, unknown_name
+from core.configuration import configuration_errors, find_project_file
+from core.errors import InternalError, Interrupted, OhforgeError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from invoke.collection import Collection
@@ -82,7 +83,7 @@ class OhforgeProgram(Program):
             sys.exit(status)
 
     def _perform(self) -> None:
-        with _configuration_errors():
+        with configuration_errors():
             self.create_config()
         self.parse_core_args()
         if self.args.debug.value:
@@ -96,7 +97,7 @@ class OhforgeProgram(Program):
         self.parse_collection()
         self.parse_tasks()
         self.parse_cleanup()
-        with _configuration_errors():
+        with configuration_errors():
             self.update_config()
             self.execute()
 
@@ -114,7 +115,7 @@ class OhforgeProgram(Program):
         super().parse_collection()
         # Without an invoke.yaml, Invoke would look for an invoke.py, and run whatever the user has under that name.
         if file := find_project_file():
-            with _configuration_errors():
+            with configuration_errors():
                 self.config.set_project_location(file.parent)
                 self.config.load_project()
 
@@ -199,18 +200,6 @@ def _tell(in_json: bool, error: OhforgeError) -> int:
         console.error(f"  Try: {error.remedy}")
     console.result({"ok": False, "error": error.as_json()})
     return error.exit_status
-
-
-@contextlib.contextmanager
-def _configuration_errors() -> Iterator[None]:
-    """Makes our error of what Invoke raises for files and variables that it cannot read."""
-    from invoke.exceptions import AmbiguousEnvVar, UncastableEnvVar, UnknownFileType
-    from invoke.util import yaml  # type: ignore[attr-defined]
-
-    try:
-        yield
-    except (AmbiguousEnvVar, UncastableEnvVar, UnknownFileType, yaml.YAMLError) as error:
-        raise ConfigurationError(f"The configuration cannot be read: {error}") from None
 
 
 @contextlib.contextmanager

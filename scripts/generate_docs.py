@@ -1,4 +1,4 @@
-"""Writes the pages that are made from code and tables (`PAGES`). Run after changing one of those."""
+"""Writes the pages, and the tables in pages, that are made from code (`PAGES`). Run after changing one of those."""
 
 from __future__ import annotations
 
@@ -132,46 +132,39 @@ def source_failures_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def faults_page() -> str:
-    """What every fault does to every operation, as Markdown; the tests measure each cell."""
+def emulated_board_page() -> str:
+    """The page of the emulated board with all faults, and what each does to every operation; the tests measure each cell."""
     table = yaml.safe_load((ROOT / "tests" / "data" / "fault_matrix.yaml").read_text())
+    return _with_tables(
+        "docs/emulated-board.md",
+        {
+            "faults": ["| Fault | Parameters | What happens |", "|---|---|---|", *_fault_rows()],
+            "fault matrix": list(_matrix_rows(table)),
+        },
+    )
+
+
+def _fault_rows() -> typing.Iterator[str]:
+    for fault in FAULTS.values():
+        parameters = ", ".join(f"`{name}` ({value:.0f})" for name, value in fault.parameters.items())
+        yield f"| `{fault.name}` | {parameters} | {fault.text} |"
+
+
+def _matrix_rows(table: dict[str, dict[str, str]]) -> typing.Iterator[str]:
     operations = list(next(iter(table.values())))
-    lines = [
-        "# Faults",
-        "",
-        "Made from `tests/data/fault_matrix.yaml` by `scripts/generate_docs.py`.",
-        "`tests/integration/deploy/hdc/test_fault_matrix.py` switches each fault of the [emulated board](emulated-board.md#faults) on,",
-        "for as long as the operation lasts, and measures every cell: how the operation ends (`ok`, or the",
-        "[error](errors.md) with its exit status), and what is left of it. An operation that says `ok` has been looked after: the",
-        "output and status are right, the files are whole. None outlasts its deadline.",
-        "",
-        "In parentheses: `file`, the whole file where it is wanted (for a pull: here); `in the store`, the whole file in the",
-        "board's store; `unfinished`, a part there, from which the next push goes on if it is a large file's; `it ran`, the command was",
-        "executed, whatever came back; `record`, the state in the run record; for `clean` what was not removed; `orphan`, what the",
-        "program had left behind still ran. `choose` is told no board, and takes the stand-in for a real hdc.",
-        "",
-        f"| Fault | {' | '.join(operations)} |",
-        f"|---|{'---|' * len(operations)}",
-    ]
+    yield f"| Fault | {' | '.join(operations)} |"
+    yield f"|---|{'---|' * len(operations)}"
     for fault, row in table.items():
         name = fault.removesuffix(" later")
-        what = FAULTS[name].text if name in FAULTS else "no fault"
-        what += ", when the operation is under way" if name != fault else ""
         cells = [re.sub(r"^(\w+)", r"`\1`", row[operation]) for operation in operations]
-        lines.append(f"| `{fault}`: {what} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        yield f"| {name if name == 'none' else f'`{name}`'}{'' if name == fault else ', later'} | {' | '.join(cells)} |"
 
 
-def hdc_messages_page() -> str:
-    """What hdc says and what it is taken for, as Markdown."""
+def hdc_page() -> str:
+    """The page of hdc with what it says and what that is taken for."""
+    pauses = ", ".join(f"{pause:g}" for pause in RETRY_PAUSES)
     lines = [
-        "# What hdc says",
-        "",
-        "Made from `deploy/hdc/errors.yaml` by `scripts/generate_docs.py`.",
-        "",
-        "hdc's exit status is always 0; what went wrong stands in its output. The first row that fits counts. Releases are",
-        "those of OpenHarmony whose hdc says it, where that is known. *Tried again* means: the same command, up to",
-        f"{len(RETRY_PAUSES)} times, with pauses of {', '.join(f'{pause:g}' for pause in RETRY_PAUSES)} s, since hdc had not begun it.",
+        f"*Tried again* means: the same command, up to {len(RETRY_PAUSES)} times, with pauses of {pauses} s, since hdc had not begun it.",
         "",
         "| hdc says (pattern) | Releases | What it means | Error | What ohforge does | What to try |",
         "|---|---|---|---|---|---|",
@@ -183,7 +176,18 @@ def hdc_messages_page() -> str:
             f"| `{pattern}`{_during(fault)} | {fault.releases} | {fault.meaning} | {fault.error.code} `{fault.error.__name__}` "
             f"| {_answer(fault)} | {remedy} |"
         )
-    return "\n".join(lines) + "\n"
+    return _with_tables("docs/hdc.md", {"messages": lines})
+
+
+def _with_tables(page: str, tables: dict[str, list[str]]) -> str:
+    """A page written by hand, with the lines between its marks made anew."""
+    text = (ROOT / page).read_text()
+    for name, lines in tables.items():
+        mark = re.compile(rf"(<!-- {name}: made by [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
+        if len(mark.findall(text)) != 1:
+            raise SystemExit(f"{page} must have one place for {name}.")
+        text = mark.sub(lambda found, lines=lines: "\n".join((found[1], *lines, "", found[2])), text)
+    return text
 
 
 def _during(fault: Fault) -> str:
@@ -205,8 +209,8 @@ PAGES = {
     "docs/configuration.md": configuration_page,
     "docs/program-statuses.md": statuses_page,
     "docs/source-failures.md": source_failures_page,
-    "docs/faults.md": faults_page,
-    "docs/hdc-messages.md": hdc_messages_page,
+    "docs/emulated-board.md": emulated_board_page,
+    "docs/hdc.md": hdc_page,
 }
 
 if __name__ == "__main__":

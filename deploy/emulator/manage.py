@@ -1,18 +1,27 @@
-"""Managing emulated boards: ``python -m deploy.emulator.manage start|stop|list|create|remove|fault``."""
+"""Managing emulated boards: the program ``ohforge-emulator``, and ``python -m deploy.emulator.manage``."""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem, get_completion_class
 
-from core.errors import OhforgeError, UnknownName, UsageError, nearest
+from core.configuration import load_settings
+from core.console import Console
+from core.errors import InternalError, Interrupted, OhforgeError, UnknownName, UsageError, nearest
 from deploy.board.profiles import list_profiles, load_profile
 from deploy.emulator.board.boards import (
+    DATA,
     DEFAULT,
+    HOME,
+    PREFIX,
     EmulatedBoard,
     boards_home,
     create_board,
@@ -22,27 +31,74 @@ from deploy.emulator.board.boards import (
     start_board,
     stop_board,
 )
-from deploy.emulator.board.faults import COUNT, FAULTS, FaultFile
-from deploy.emulator.protocol.versions import words_of
+from deploy.emulator.board.faults import COUNT, FAULTS, SKIP, FaultFile
+from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.stand_in.program import write_stand_in
 
+PROGRAM = "ohforge-emulator"
+SHELLS = ("bash", "fish", "zsh")
+SERIAL = re.compile(r"\w[\w.-]*")
+Answer = tuple[dict[str, Any], Iterable[str]]
+"""What a command tells: the fields of its JSON object, and its lines for people."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Command(click.Command):
+    """A command that returns an Answer, of which it shows one half."""
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **options)
+        help = "Print one JSON object on standard output and nothing else."
+        self.params.append(click.Option(["--json", "json_mode"], is_flag=True, help=help))
+
+    def invoke(self, ctx: click.Context) -> None:
+        console = Console(json_mode=ctx.params.pop("json_mode"))
+        _use_configured_home()
+        fields, lines = super().invoke(ctx)
+        console.result({"ok": True, **fields})
+        if not console.json_mode:
+            for line in lines:
+                click.echo(line)
+
+
+class _Group(click.Group):
+    command_class = _Command
+    group_class = type
+
+
+def _complete_serial(ctx: click.Context, parameter: click.Parameter, start: str) -> list[CompletionItem]:
+    _use_configured_home()
+    known = {board.serial for board in list_emulated()} | {f"{PREFIX}{profile}" for profile in list_profiles()}
+    return [CompletionItem(serial) for serial in sorted(known) if serial.startswith(start)]
+
+
+def _complete_fault(ctx: click.Context, parameter: click.Parameter, start: str) -> list[CompletionItem]:
+    return [CompletionItem(name, help=fault.text) for name, fault in FAULTS.items() if name.startswith(start)]
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ohforge", message="%(prog)s %(version)s")
 def manage() -> None:
-    """Emulated boards: the folders below OHFORGE_EMULATOR_HOME."""
+    """Emulated boards, their faults, and the stand-in for hdc that reaches them."""
 
 
 @manage.command("list")
-def list_boards() -> None:
+def list_boards() -> Answer:
     """Shows all boards, whether they run, and the faults that are on."""
-    for board in list_emulated():
-        state = "running" if is_running(board) else "stopped"
-        faults = ", ".join(FaultFile(folder=board.folder).active()) or "no faults"
-        click.echo(f"{board.serial}\t{board.key}\t{board.profile}\t{state}\t{faults}")
+    boards = [_describe(board) for board in list_emulated()]
+    lines = [
+        "\t".join(
+            (
+                *(board["serial"], board["key"], board["profile"], "running" if board["running"] else "stopped"),
+                ", ".join(board["faults"]) or "no faults",
+            )
+        )
+        for board in boards
+    ]
+    return {"home": str(boards_home()), "boards": boards}, lines
 
 
 @manage.command()
-@click.argument("serial", default=DEFAULT)
+@click.argument("serial", default=DEFAULT, shell_complete=_complete_serial)
 @click.option("--profile", default="", help=f"Kind of board: {', '.join(list_profiles())}.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Reach it over TCP at this port (hdc tconn 127.0.0.1:PORT)."
@@ -71,13 +127,15 @@ def create(
     hide: tuple[str, ...],
     hollow: tuple[str, ...],
     library: tuple[str, ...],
-) -> None:
+) -> Answer:
     """Makes a board, or changes the settings of one; a running one takes them when it is started anew."""
+    if not SERIAL.fullmatch(serial):
+        raise UsageError(f"{serial!r} cannot be the name of a board: letters, digits, and . _ - between them.")
     libraries = dict(_pair(entry) for entry in library)
     if profile or not (boards_home() / serial / "board.json").exists():
-        load_profile(profile or serial.removeprefix("emulated-"))
+        load_profile(profile or serial.removeprefix(PREFIX))
     if release is not None:
-        words_of(release)
+        find_release(release)
     given: dict[str, Any] = {
         "profile": profile or None,
         "port": port,
@@ -91,60 +149,77 @@ def create(
         "libraries": libraries or None,
     }
     board = create_board(serial, **{key: value for key, value in given.items() if value is not None})
-    click.echo(f"{board.serial} in {board.folder}")
+    return {"board": _describe(board)}, [f"{board.serial} in {board.folder}"]
 
 
 @manage.command()
-@click.argument("serial", default=DEFAULT)
-def start(serial: str) -> None:
+@click.argument("serial", default=DEFAULT, shell_complete=_complete_serial)
+def start(serial: str) -> Answer:
     """Starts a board; it would also start with the first command."""
-    click.echo(f"{serial} runs ({start_board(_board(serial))})")
+    board = _board(serial)
+    sandbox = start_board(board)
+    return {"board": _describe(board), "sandbox": sandbox}, [f"{serial} runs ({sandbox})"]
 
 
 @manage.command()
-@click.argument("serials", nargs=-1)
-def stop(serials: tuple[str, ...]) -> None:
+@click.argument("serials", nargs=-1, shell_complete=_complete_serial)
+def stop(serials: tuple[str, ...]) -> Answer:
     """Stops boards, all of them without names, and with them every program on them."""
-    for board in [_board(serial) for serial in serials] or list_emulated():
-        click.echo(f"{board.serial} {'stopped' if stop_board(board) else 'did not run'}")
+    boards = [_board(serial) for serial in serials] or list_emulated()
+    stopped = {board.serial: stop_board(board) for board in boards}
+    return (
+        {"stopped": [serial for serial, ran in stopped.items() if ran]},
+        [f"{serial} {'stopped' if ran else 'did not run'}" for serial, ran in stopped.items()],
+    )
 
 
 @manage.command()
-@click.argument("serial")
-def remove(serial: str) -> None:
+@click.argument("serial", shell_complete=_complete_serial)
+def remove(serial: str) -> Answer:
     """Stops a board and deletes its folder."""
     board = _board(serial)
     stop_board(board)
     shutil.rmtree(board.folder)
-    click.echo(f"{board.folder} removed")
+    return {"removed": str(board.folder)}, [f"{board.folder} removed"]
 
 
 @manage.command("hdc")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def write_hdc(folder: Path) -> None:
+def write_hdc(folder: Path) -> Answer:
     """Writes a program called hdc into FOLDER: the stand-in, for everything that looks for hdc on PATH."""
-    click.echo(str(write_stand_in(folder)))
+    program = write_stand_in(folder.absolute())
+    return {"program": str(program)}, [str(program)]
 
 
-@manage.group()
+@manage.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> Answer:
+    """Prints the script that completes this program's words in a shell; `eval` it, or keep it in a file."""
+    script = _completion_script(shell)
+    return {"shell": shell, "script": script}, [script]
+
+
+@manage.group(cls=_Group)
 def fault() -> None:
     """Switches faults on and off by name."""
 
 
 @fault.command("known")
-def known_faults() -> None:
+def known_faults() -> Answer:
     """Shows all faults with their parameters."""
+    lines = []
     for entry in FAULTS.values():
         parameters = " ".join(f"{key}={value:g}" for key, value in entry.parameters.items())
-        click.echo(f"{entry.name:<16} {entry.text}{f' [{parameters}]' if parameters else ''}")
-    click.echo(f"Each takes {COUNT}=N: switch off by itself after N times.")
+        lines.append(f"{entry.name:<16} {entry.text}{f' [{parameters}]' if parameters else ''}")
+    lines.append(f"Each takes {COUNT}=N: switch off by itself after N times; and {SKIP}=N: come after N more commands.")
+    return {"faults": [vars(entry) for entry in FAULTS.values()]}, lines
 
 
 @fault.command("set")
-@click.argument("serial")
-@click.argument("name")
+@click.argument("serial", shell_complete=_complete_serial)
+@click.argument("name", shell_complete=_complete_fault)
 @click.argument("parameters", nargs=-1, metavar="[NAME=NUMBER]...")
-def set_fault(serial: str, name: str, parameters: tuple[str, ...]) -> None:
+def set_fault(serial: str, name: str, parameters: tuple[str, ...]) -> Answer:
     """Switches a fault of a board on."""
     values = {}
     for entry in parameters:
@@ -153,21 +228,36 @@ def set_fault(serial: str, name: str, parameters: tuple[str, ...]) -> None:
             values[key] = float(text)
         except ValueError as error:
             raise UsageError(f"{entry!r}: {text!r} is no number.") from error
-    FaultFile(folder=_board(serial).folder).set(name, **values)
+    board = _board(serial)
+    FaultFile(folder=board.folder).set(name, **values)
+    return {"board": _describe(board)}, []
 
 
 @fault.command("clear")
-@click.argument("serial")
-@click.argument("names", nargs=-1)
-def clear_fault(serial: str, names: tuple[str, ...]) -> None:
+@click.argument("serial", shell_complete=_complete_serial)
+@click.argument("names", nargs=-1, shell_complete=_complete_fault)
+def clear_fault(serial: str, names: tuple[str, ...]) -> Answer:
     """Switches faults of a board off, all of them without names."""
-    FaultFile(folder=_board(serial).folder).clear(*names)
+    board = _board(serial)
+    FaultFile(folder=board.folder).clear(*names)
+    return {"board": _describe(board)}, []
+
+
+def _describe(board: EmulatedBoard) -> dict[str, Any]:
+    return {
+        "serial": board.serial,
+        "key": board.key,
+        "profile": board.profile,
+        "folder": str(board.folder),
+        "running": is_running(board),
+        "faults": FaultFile(folder=board.folder).active(),
+    }
 
 
 def _board(serial: str) -> EmulatedBoard:
     folder = boards_home() / serial
     if not (folder / "board.json").exists():
-        if serial.removeprefix("emulated-") in list_profiles():
+        if serial.removeprefix(PREFIX) in list_profiles():
             return create_board(serial)
         raise UnknownName(
             f"There is no emulated board {serial!r}; {nearest(serial, [board.serial for board in list_emulated()])}."
@@ -182,19 +272,41 @@ def _pair(entry: str) -> tuple[str, str]:
     return key, value
 
 
+def _completion_script(shell: str) -> str:
+    complete = get_completion_class(shell)
+    assert complete is not None
+    return complete(manage, {}, PROGRAM, f"_{PROGRAM.upper().replace('-', '_')}_COMPLETE").source()
+
+
 def main() -> int:
-    """Runs the command line; an error of ours ends with its own exit status and no traceback."""
+    """Runs the command line; every failure has its exit status, and with ``--json`` its one object."""
+    words = sys.argv[1:]
+    console = Console(json_mode="--json" in words)
     try:
-        manage.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return 64
+        return int(manage.main(words, prog_name=PROGRAM, standalone_mode=False) or 0)
     except click.Abort:
-        return 79
+        return _tell(console, Interrupted("Interrupted."))
+    except click.ClickException as error:
+        if not console.json_mode:
+            error.show()
+            return UsageError.category.value
+        return _tell(console, UsageError(error.format_message()))
     except OhforgeError as error:
-        click.echo(f"{error.message} {error.remedy}", err=True)
-        return error.exit_status
-    return 0
+        return _tell(console, error)
+    except Exception as error:
+        return _tell(console, InternalError(f"{type(error).__name__}: {error}", remedy="Please report it."))
+
+
+def _use_configured_home() -> None:
+    """Boards lie where ``invoke board.run`` has them, also for the processes that are started from here."""
+    if not os.environ.get(HOME) and not os.environ.get(DATA):
+        os.environ[HOME] = str(load_settings().data / "boards")
+
+
+def _tell(console: Console, error: OhforgeError) -> int:
+    console.error(f"{error.message} {error.remedy}")
+    console.result({"ok": False, "error": error.as_json()})
+    return error.exit_status
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_every_row_about_the_stand_in_names_the_tests_that_hold_it_down() -> None:
-    page = (ROOT / "docs" / "hdc-stand-in.md").read_text()
+    page = (ROOT / "docs" / "hdc.md").read_text()
     contract = defined_in("tests/contract")
     others = defined_in("tests/unit", "tests/integration")
     named = set()
@@ -106,9 +106,9 @@ def test_every_row_about_the_stand_in_names_the_tests_that_hold_it_down() -> Non
         for part in row.split("|")[-2].split(";"):
             names = set(re.findall(r"`(test_\w+)`", part))
             missing = names - (contract if part.strip().startswith("contract ") else others)
-            assert not missing, f"docs/hdc-stand-in.md names {missing}"
+            assert not missing, f"docs/hdc.md names {missing}"
             named |= names
-    assert contract <= named, f"docs/hdc-stand-in.md does not name {contract - named}"
+    assert contract <= named, f"docs/hdc.md does not name {contract - named}"
 
 
 def defined_in(*folders: str) -> set[str]:

@@ -18,6 +18,7 @@ from core.errors import DeadlineExpired, HostToolMissing, HostUnsupported
 from deploy.emulator import CODE
 
 HOME = "OHFORGE_EMULATOR_HOME"
+DATA = "OHFORGE_DATA_DIR"
 SANDBOX = "OHFORGE_EMULATOR_SANDBOX"
 """Variable: ``namespaces`` or ``proot`` forces one; without it the second is tried when the first is forbidden."""
 SANDBOXES = ("namespaces", "proot")
@@ -38,7 +39,7 @@ class EmulatedBoard:
     key: str
     """Connect key: the serial, or ``127.0.0.1:PORT`` of a board that is reached over TCP."""
     version: str = ""
-    """What its hdc calls itself, such as ``3.2.0f``; empty: the newest known."""
+    """OpenHarmony release whose daemon it has, such as ``5.0``; empty: the newest known."""
     port: int = 0
     """TCP port of its daemon; 0: none, the board appears as a USB one."""
     memory_disk: int = 0
@@ -73,7 +74,7 @@ def boards_home() -> Path:
     """The folder of all emulated boards."""
     if chosen := os.environ.get(HOME):
         return Path(chosen).absolute()
-    if chosen := os.environ.get("OHFORGE_DATA_DIR"):
+    if chosen := os.environ.get(DATA):
         return Path(chosen).absolute() / "boards"
     import platformdirs
 

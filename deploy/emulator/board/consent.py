@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 
 from deploy.emulator.board.faults import Parameters
-from deploy.emulator.protocol.versions import Words
+from deploy.emulator.protocol.releases import Release
 
 
-def complaint_of(faults: dict[str, Parameters], words: Words) -> str:
+def complaint_of(faults: dict[str, Parameters], release: Release) -> str:
     """What a computer hears whose key the board's user has not accepted; empty when nothing keeps it out."""
     if "refused" in faults:
-        return words.refused
+        return release.refused
     fault = faults.get("unauthorised")
     if fault is None or (fault["seconds"] and time.time() >= fault["since"] + fault["seconds"]):
         return ""
-    return words.not_answered
+    return release.not_answered

@@ -51,7 +51,8 @@ FAULTS = _known(
     Fault(name="busy", text="every existing file that is sent is the program of a process"),
     Fault(name="restart", text="the daemon is restarted after `at` bytes of a command's output", parameters={"at": 0}),
     Fault(
-        name="crash-log", text="a program that a signal ends leaves a crash log, as under OpenHarmony's fault logger"
+        name="crash-log",
+        text="a program that a signal ends leaves a crash log in `/data/log/faultlog/temp`, as OpenHarmony's fault logger does",
     ),
     Fault(name="offline", text="the board is known but not connected"),
     Fault(
@@ -75,7 +76,8 @@ FAULTS = _known(
         parameters={"port": 8710, "seconds": 12},
     ),
     Fault(
-        name="second-board", text="another board of the same kind is connected too, and stands before it in the list"
+        name="second-board",
+        text="another board of the same kind, with a disk of its own, is connected too, and stands before it in the list",
     ),
     Fault(
         name="empty-first",

@@ -29,14 +29,14 @@ class FileReceiveTask:
         self._session = session
         self._channel = channel
         self._faults = session.injector()
-        self._words = session.board.words
+        self._release = session.board.release
         self._incoming = Incoming(
             to_host=session.board.to_host,
             is_busy=self._is_busy,
             refuses=self._refusal,
             change=self._faults.data,
             base="/",
-            words=self._words,
+            release=self._release,
         )
 
     def start(self) -> None:
@@ -56,7 +56,7 @@ class FileReceiveTask:
         except TaskFailed as failed:
             self._incoming.close()
             full = isinstance(failed.__cause__, OSError) and failed.__cause__.errno == errno.ENOSPC
-            silent = full and not self._words.notices_full_disk
+            silent = full and not self._release.notices_full_disk
             self._session.end(self._channel, fail="" if silent else str(failed))
 
     def stop(self) -> None:
@@ -76,7 +76,7 @@ class FileReceiveTask:
                 self._session.complain(self._channel, str(failed))
                 self._session.send(self._channel, Command.FILE_FINISH, b"\x01")
                 return
-            features = BEGIN_FEATURES if self._words.block > OLD_BLOCK else b""
+            features = BEGIN_FEATURES if self._release.block > OLD_BLOCK else b""
             self._session.send(self._channel, Command.FILE_BEGIN, features)
         elif command == Command.FILE_DATA:
             if self._incoming.take(data):
@@ -87,8 +87,8 @@ class FileReceiveTask:
     def _ignore(self, command: int, data: bytes) -> None:
         pass
 
-    def _is_busy(self, state: os.stat_result) -> bool:
-        return self._faults.use("busy") is not None or self._session.board.is_running_program(state)
+    def _is_busy(self, stat: os.stat_result) -> bool:
+        return self._faults.use("busy") is not None or self._session.board.is_running_program(stat)
 
     def _refusal(self, place: Path) -> OSError | None:
         if not self._session.board.view.may_write(place):
@@ -141,13 +141,13 @@ class FileSendTask:
             pass
 
     def _send_all(self) -> None:
-        words = self._session.board.words
-        options, paths = parse_arguments(self._line, bundles=words.bundles, usage=RECEIVE_USAGE)
+        release = self._session.board.release
+        options, paths = parse_arguments(self._line, bundles=release.bundles, usage=RECEIVE_USAGE)
         if not paths:
             raise TaskFailed("There is no local and remote path")
         remote, local = paths[-2:] if len(paths) > 1 else (paths[-1], ".")
         refuse_bundle(options.bundle)
-        check_allowed(remote, words)
+        check_allowed(remote, release)
         place = self._session.board.to_host(remote if remote.startswith("/") else f"/{remote}")
         try:
             sources = list_sources(place)
@@ -173,11 +173,11 @@ class FileSendTask:
         return remote if path == place else f"{remote.rstrip('/')}/{path.relative_to(place)}"
 
     def _send_folder_modes(self, place: Path) -> None:
-        for name, state in list_folders(place):
+        for name, stat in list_folders(place):
             self._session.send(
                 self._channel,
                 Command.DIR_MODE,
-                pack(state.st_mode, state.st_uid, state.st_gid, b"", os.fsencode(name)),
+                pack(stat.st_mode, stat.st_uid, stat.st_gid, b"", os.fsencode(name)),
             )
             self._wait_for(Command.FILE_MODE)
 
@@ -189,7 +189,7 @@ class FileSendTask:
         command, features = self._wait_for(Command.FILE_BEGIN, Command.FILE_FINISH)
         if command == Command.FILE_FINISH:
             return  # The host cannot open it.
-        block = self._session.board.words.block
+        block = self._session.board.release.block
         offset = 0
         for prefix, payload in outgoing.blocks(block if features else min(block, OLD_BLOCK)):
             if self._stopped:

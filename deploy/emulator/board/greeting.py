@@ -59,9 +59,9 @@ def _agree(session: Session, version: bytes, complaint: str, status: str) -> Non
         "devname": session.board.shown.host_name,
         "daemonauthstatus": status,
     }
-    words = session.board.words
-    tags |= {"1200": "enable"} if words.bundles else {}
-    tags |= {"supportfeatures": "heartbeat"} if words.heartbeat else {}
+    release = session.board.release
+    tags |= {"1200": "enable"} if release.bundles else {}
+    tags |= {"supportfeatures": "heartbeat"} if release.heartbeat else {}
     session.send(0, Command.HANDSHAKE, pack(BANNER, Auth.OK, 0, b"", pack_tags(tags), version))
 
 
@@ -90,7 +90,7 @@ def _ask_user(session: Session, version: bytes) -> None:
     told = ""
     while True:
         faults = session.board.faults.active()
-        complaint = complaint_of(faults, session.board.words)
+        complaint = complaint_of(faults, session.board.release)
         if not complaint:
             return
         if complaint != told:

@@ -12,7 +12,7 @@ from deploy.board.profiles import Emulation
 from deploy.emulator.board.boards import EmulatedBoard
 from deploy.emulator.board.faults import PROGRAM_FAULTS, FaultFile
 from deploy.emulator.board.injector import Injector
-from deploy.emulator.protocol.versions import Words, words_of
+from deploy.emulator.protocol.releases import Release, find_release
 from deploy.emulator.sandbox.rootfs import BOARD_LOG, PROGRAM_FAULTS_FILE
 from deploy.emulator.sandbox.views import Started, View
 
@@ -28,8 +28,8 @@ class RunningBoard:
     view: View
 
     @property
-    def words(self) -> Words:
-        return words_of(self.settings.version)
+    def release(self) -> Release:
+        return find_release(self.settings.version)
 
     @property
     def faults(self) -> FaultFile:
@@ -63,6 +63,6 @@ class RunningBoard:
         """Where a path of the board lies for this process."""
         return self.view.to_host(path)
 
-    def is_running_program(self, state: os.stat_result) -> bool:
+    def is_running_program(self, stat: os.stat_result) -> bool:
         """Whether a file is the program of a process on the board, which makes it "busy"."""
-        return self.view.is_running_program(state)
+        return self.view.is_running_program(stat)

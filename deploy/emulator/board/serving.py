@@ -23,10 +23,10 @@ HEARTBEAT_SECONDS = 5.0
 def serve_session(session: Session) -> None:
     """Serves a host until it hangs up."""
     over_tcp = session.link.family == socket.AF_INET
-    words = session.board.words
+    release = session.board.release
     try:
-        greet(session, secure=session.board.settings.secure and words.authorises and over_tcp)
-        if over_tcp and words.heartbeat:
+        greet(session, secure=session.board.settings.secure and release.authorises and over_tcp)
+        if over_tcp and release.heartbeat:
             threading.Thread(target=_beat, args=(session,), daemon=True).start()
         session.board.view.set_read_only("read-only" in session.board.faults.active())
         while True:
@@ -74,7 +74,7 @@ def _handle(session: Session, channel: int, command: int, data: bytes) -> None:
 
 def _handle_simple(session: Session, channel: int, command: int, data: bytes) -> None:
     if command == Command.REMOUNT:
-        locked = session.board.words.tells_debug_mode and not _is_debuggable(session)
+        locked = session.board.release.tells_debug_mode and not _is_debuggable(session)
         session.end(channel, fail="[E007100] Operate need running under debug mode" if locked else "Mount failed")
     elif command == Command.JDWP_LIST:
         session.end(channel, say="[Empty]")

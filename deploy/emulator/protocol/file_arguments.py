@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from deploy.emulator.protocol.versions import Words
+from deploy.emulator.protocol.releases import Release
 
 SEND_USAGE = "Usage: hdc file send [-b bundlename] local remote"
 RECEIVE_USAGE = "Usage: hdc file recv [-b bundlename] remote local"
@@ -42,9 +42,9 @@ def refuse_bundle(bundle: str) -> None:
         raise TaskFailed(f"[E005101] Invalid bundle name: {bundle}")
 
 
-def check_allowed(path: str, words: Words) -> None:
+def check_allowed(path: str, release: Release) -> None:
     """Raises TaskFailed for a place of hdcd's own keys."""
-    if words.protects_keys and any(place in os.path.normpath(path) for place in _PROTECTED):
+    if release.protects_keys and any(place in os.path.normpath(path) for place in _PROTECTED):
         raise TaskFailed(NOT_ALLOWED)
 
 

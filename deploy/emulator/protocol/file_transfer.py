@@ -13,7 +13,7 @@ from stat import S_ISREG
 
 from deploy.emulator.protocol.file_arguments import NotOpened, Options, TaskFailed, check_allowed, refuse_bundle
 from deploy.emulator.protocol.lz4_block import decompress
-from deploy.emulator.protocol.versions import Words, words_of
+from deploy.emulator.protocol.releases import Release, find_release
 from deploy.emulator.protocol.wire import PREFIX_BYTES, data_prefix, number, pack, parse_prefix, text, unpack
 
 REASONS = {
@@ -95,19 +95,19 @@ class Outgoing:
         self._destination = destination
         # os.open also opens a folder, which then cannot be read: that is how a link to a folder ends a transfer.
         self._descriptor = os.open(source.path, os.O_RDONLY)
-        self.state = os.fstat(self._descriptor)
+        self.stat = os.fstat(self._descriptor)
 
     def mode_message(self) -> bytes:
-        return pack(self.state.st_mode, self.state.st_uid, self.state.st_gid, b"", b"")
+        return pack(self.stat.st_mode, self.stat.st_uid, self.stat.st_gid, b"", b"")
 
     def check_message(self) -> bytes:
         """FILE_CHECK: size, times, where to, and how."""
         options = self._options
         keep = options.keep_times
         return pack(
-            self.state.st_size,
-            self.state.st_atime_ns // 1000 * 1000 if keep else 0,
-            self.state.st_mtime_ns // 1000 * 1000 if keep else 0,
+            self.stat.st_size,
+            self.stat.st_atime_ns // 1000 * 1000 if keep else 0,
+            self.stat.st_mtime_ns // 1000 * 1000 if keep else 0,
             b"",
             os.fsencode(self._destination),
             os.fsencode(self.source.name),
@@ -128,13 +128,13 @@ class Outgoing:
             try:
                 payload = os.read(self._descriptor, size)
             except OSError as error:
-                stop = f"Transfer Stop at:{offset}/{self.state.st_size}(Bytes), Reason: {reason(error)}"
+                stop = f"Transfer Stop at:{offset}/{self.stat.st_size}(Bytes), Reason: {reason(error)}"
                 raise TaskFailed(stop) from error
             if not payload and offset:
                 return
             yield self._block(offset, payload)
             offset += len(payload)
-            if offset >= self.state.st_size:
+            if offset >= self.stat.st_size:
                 return
 
     def _block(self, offset: int, payload: bytes) -> tuple[bytes, bytes]:
@@ -151,12 +151,12 @@ class Incoming:
 
     to_host: Callable[[str], Path] = Path
     """Where a path of this side lies on the machine (the board without namespaces is a folder)."""
-    is_busy: Callable[[os.stat_result], bool] = lambda state: False
+    is_busy: Callable[[os.stat_result], bool] = lambda stat: False
     refuses: Callable[[Path], OSError | None] = lambda place: None
     """What is answered in place of the file system: for faults, and where the machine would allow what a board forbids."""
     change: Callable[[bytes | memoryview, int], bytes | memoryview] = lambda payload, offset: payload
     """Sees all data before it is written, for faults."""
-    words: Words = field(default_factory=words_of)
+    release: Release = field(default_factory=find_release)
     base: str = ""
     """Folder to which a relative destination belongs."""
     files: int = 0
@@ -191,7 +191,7 @@ class Incoming:
         name = os.fsdecode(text(fields, 6)).replace("\\", "/")
         typed = os.fsdecode(text(fields, 5))
         refuse_bundle(os.fsdecode(text(fields, 12)))
-        check_allowed(typed, self.words)
+        check_allowed(typed, self.release)
         destination = typed if typed.startswith("/") else self.base + typed
         self._size, self._here = number(fields, 1), 0
         self._times = (number(fields, 2), number(fields, 3)) if number(fields, 9) else None
@@ -283,16 +283,16 @@ class Incoming:
                     continue
                 raise TaskFailed(f"File exists, path:{path}") from None
             except OSError as error:
-                text = self.words.no_folder.format(reason=reason(error), masked=_masked(path), path=path)
+                text = self.release.no_folder.format(reason=reason(error), masked=_masked(path), path=path)
                 raise TaskFailed(text) from error
 
     def _refuse_older(self, mtime_ns: int) -> None:
         # hdc compares seconds with nanoseconds, which makes the option useless; so it is.
         try:
-            state = self.to_host(self.path).stat()
+            stat = self.to_host(self.path).stat()
         except OSError:
             return
-        if int(state.st_mtime) >= mtime_ns:
+        if int(stat.st_mtime) >= mtime_ns:
             raise TaskFailed(f"Target file is the same date or newer,path: {self.path}")
 
     def _open(self) -> int:

@@ -37,17 +37,17 @@ def listen_at(node: str, to_host: Callable[[str], Path] = Path) -> socket.socket
     """A listening socket. Raises BadNode with hdc's words when it cannot be had."""
     check_node(node)
     kind, _, value = node.partition(":")
-    server = socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if kind == "tcp":
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(_address(node, to_host))
-        server.listen(16)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(_address(node, to_host))
+        listener.listen(16)
     except OSError as error:
-        server.close()
-        words = f"TCP Port listen failed at {value}" if kind == "tcp" else f"Unix pipe listen failed at {value}"
-        raise BadNode(words) from error
-    return server
+        listener.close()
+        reason = f"TCP Port listen failed at {value}" if kind == "tcp" else f"Unix pipe listen failed at {value}"
+        raise BadNode(reason) from error
+    return listener
 
 
 def _address(node: str, to_host: Callable[[str], Path]) -> tuple[str, int] | str:
@@ -65,12 +65,12 @@ class Relay:
         self._to_host = to_host
         self._open: dict[bytes, socket.socket] = {}
         self._ids = itertools.count(1)
-        self._server: socket.socket | None = None
+        self._listener: socket.socket | None = None
 
-    def serve(self, server: socket.socket, node: str) -> None:
+    def serve(self, listener: socket.socket, node: str) -> None:
         """Takes connections, each of which the other end is to connect to its `node`."""
-        self._server = server
-        threading.Thread(target=self._accept, args=(server, node), daemon=True).start()
+        self._listener = listener
+        threading.Thread(target=self._accept, args=(listener, node), daemon=True).start()
 
     def handle(self, command: int, data: bytes) -> None:
         """A forward frame of the other end."""
@@ -87,17 +87,17 @@ class Relay:
 
     def close(self) -> None:
         """Ends all connections and listens no more."""
-        if self._server is not None:
+        if self._listener is not None:
             with contextlib.suppress(OSError):
-                self._server.shutdown(socket.SHUT_RDWR)
-            self._server.close()
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
         for number in list(self._open):
             self._close(number)
 
-    def _accept(self, server: socket.socket, node: str) -> None:
+    def _accept(self, listener: socket.socket, node: str) -> None:
         while True:
             try:
-                connection, _ = server.accept()
+                connection, _ = listener.accept()
             except OSError:
                 return
             number = next(self._ids).to_bytes(ID_BYTES, "big")

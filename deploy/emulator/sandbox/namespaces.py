@@ -157,8 +157,8 @@ class NamespaceView:
     def programs(self) -> list[int]:
         return [number for number in list_processes() if number not in (1, os.getpid())]
 
-    def is_running_program(self, state: os.stat_result) -> bool:
-        return is_program_of(self.programs(), state, self.to_host)
+    def is_running_program(self, stat: os.stat_result) -> bool:
+        return is_program_of(self.programs(), stat, self.to_host)
 
     def may_write(self, place: Path) -> bool:
         return True

@@ -119,8 +119,8 @@ class ProotView:
     def programs(self) -> list[int]:
         return [number for number in descendants_of(os.getppid()) if number != os.getpid()]
 
-    def is_running_program(self, state: os.stat_result) -> bool:
-        return is_program_of(self.programs(), state, self.to_host)
+    def is_running_program(self, stat: os.stat_result) -> bool:
+        return is_program_of(self.programs(), stat, self.to_host)
 
     def may_write(self, place: Path) -> bool:
         """The board's root is read-only, which the folder that stands for it is not."""

@@ -87,9 +87,9 @@ def _libraries(program: Path) -> dict[str, Path]:
     return found
 
 
-def copy_marked(program: Path, target: Path) -> None:
+def copy_marked(program: Path, place: Path) -> None:
     """Copies a program of this machine to the board."""
     content = bytearray(program.read_bytes())
     content[MARK_AT] = MARK
-    target.write_bytes(content)
-    target.chmod(0o755)
+    place.write_bytes(content)
+    place.chmod(0o755)

@@ -53,7 +53,7 @@ class View(Protocol):
     def programs(self) -> list[int]:
         """Processes on the board besides init and the daemon."""
 
-    def is_running_program(self, state: os.stat_result) -> bool:
+    def is_running_program(self, stat: os.stat_result) -> bool:
         """Whether a file is the program of a process. The kernel refuses to overwrite those, but qemu hides them."""
 
     def may_write(self, place: Path) -> bool:
@@ -73,7 +73,7 @@ def list_processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
-def is_program_of(processes: Iterable[int], state: os.stat_result, to_host: Callable[[str], Path]) -> bool:
+def is_program_of(processes: Iterable[int], stat: os.stat_result, to_host: Callable[[str], Path]) -> bool:
     """Whether one of the processes runs the file, by itself or under qemu."""
     for number in processes:
         folder = Path("/proc") / str(number)
@@ -83,14 +83,14 @@ def is_program_of(processes: Iterable[int], state: os.stat_result, to_host: Call
             named = os.fsdecode(words[PROGRAM_WORD] if emulated else words[0])
             # Under proot the link to the program leads to proot's own loader; then the name has to do.
             places = [to_host(named)] if emulated else [folder / "exe", *([to_host(named)] if "/" in named else [])]
-            if any(_is_file(place, state) for place in places):
+            if any(_is_file(place, stat) for place in places):
                 return True
     return False
 
 
-def _is_file(place: Path, state: os.stat_result) -> bool:
+def _is_file(place: Path, stat: os.stat_result) -> bool:
     try:
         found = place.stat()
     except OSError:
         return False
-    return (found.st_dev, found.st_ino) == (state.st_dev, state.st_ino)
+    return (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino)

@@ -33,13 +33,13 @@ hdc [-t KEY] [-s [IP:]PORT] COMMAND
 def answer(call: Call, server: Server) -> None:
     """Answers a call. Raises NoServer."""
     client = Client(call=call, server=server)
-    if "v" in call.flags or call.words == "version":
-        client.write(f"Ver: {client.words.version}\n".encode())
+    if "v" in call.flags or call.command == "version":
+        client.write(f"Ver: {client.release.version}\n".encode())
     elif "h" in call.flags:
         sys.stderr.write(USAGE)
-    elif call.words == "help":
+    elif call.command == "help":
         client.write(USAGE.encode())
-    elif call.words == "kill":
+    elif call.command == "kill":
         _kill_server(client)
     elif "m" in call.flags:
         from deploy.emulator.stand_in.server import serve

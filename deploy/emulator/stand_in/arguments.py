@@ -1,6 +1,6 @@
 """How hdc reads its command line: options, then a command of one or two words, then that command's text.
 
-The rules are hdc's own, not those of getopt or of any shell: see docs/emulated-board.md.
+The rules are hdc's own, not those of getopt or of any shell: see docs/hdc.md.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ class BadArgument(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A command line taken apart. `words` is the command, `rest` what stands behind it as the server gets it."""
+    """A command line taken apart. `command` is its name, `rest` what stands behind it as the server gets it."""
 
     key: str = ""
     server: str = ""
     flags: frozenset[str] = frozenset()
-    words: str = ""
+    command: str = ""
     rest: bytes = b""
     arguments: tuple[str, ...] = ()
 
     @property
     def line(self) -> bytes:
         """The command as it travels to the server."""
-        return self.words.encode() + self.rest
+        return self.command.encode() + self.rest
 
 
 def read_call(argv: Sequence[str], cwd: str) -> Call:
     """Takes a command line apart (without the program's name). Raises BadArgument."""
     start, length = _find_command(argv)
     call = _read_options(argv[:start])
-    words = " ".join(argv[start : start + length])
+    command = " ".join(argv[start : start + length])
     later = argv[start + length :]
     rest = b""
-    if words in ("file send", "file recv", "install", "sideload"):
+    if command in ("file send", "file recv", "install", "sideload"):
         rest += b' remote -cwd "%b/"' % os.fsencode(cwd.rstrip("/"))
     for word in later:
         rest += b" " + _quoted(os.fsencode(word))
-    return Call(key=call.key, server=call.server, flags=call.flags, words=words, rest=rest, arguments=tuple(later))
+    return Call(key=call.key, server=call.server, flags=call.flags, command=command, rest=rest, arguments=tuple(later))
 
 
 def _find_command(argv: Sequence[str]) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable
 
-from deploy.emulator.protocol.versions import words_of
+from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.protocol.wire import Command, LinkEnded
 from deploy.emulator.stand_in.client import Client
 from deploy.emulator.stand_in.on_board import is_swallowed, show_all, simple_command, with_target
@@ -28,7 +28,7 @@ NO_OPTIONS = "[Fail][E002105] Unsupport command"
 def _complain_of_options(client: Client) -> bytes:
     """What is wrong with the options of ``shell``, of which there are none before 5.0.3."""
     text = _shell_text(client)
-    if not client.words.bundles or not text.startswith(b"-"):
+    if not client.release.bundles or not text.startswith(b"-"):
         return b""
     option, _, rest = text.partition(b" ")
     bundle, _, line = rest.strip().partition(b" ")
@@ -53,7 +53,7 @@ def run_shell(client: Client, target: Target) -> None:
     if not client.call.arguments:
         _run_terminal(client, target)
         return
-    if text.startswith(b"-") and client.words.bundles:
+    if text.startswith(b"-") and client.release.bundles:
         _run_in_bundle(client, target, text)
         return
     if is_swallowed(client, target):
@@ -64,7 +64,7 @@ def run_shell(client: Client, target: Target) -> None:
 
 
 def _run_in_bundle(client: Client, target: Target, text: bytes) -> None:
-    if target.board is not None and not words_of(target.board.version).bundles:
+    if target.board is not None and not find_release(target.board.version).bundles:
         client.say(NO_OPTIONS)
         return
     bundle, _, line = text.partition(b" ")[2].strip().partition(b" ")

@@ -48,9 +48,9 @@ def _answer(call: Call) -> None:
 
 
 def _look_in_vain() -> None:
-    from deploy.emulator.protocol.versions import words_of
+    from deploy.emulator.protocol.releases import find_release
 
-    time.sleep(words_of().server_seconds)
+    time.sleep(find_release().server_seconds)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import threading
 import time
 from functools import cached_property
 
-from deploy.emulator.protocol.versions import Words, words_of
+from deploy.emulator.protocol.releases import Release, find_release
 from deploy.emulator.protocol.wire import Command, Level
 from deploy.emulator.stand_in.arguments import Call
 from deploy.emulator.stand_in.connect import open_session
@@ -31,17 +31,17 @@ class Client:
 
     def open(self, target: Target) -> Session:
         """A session with the board, which ends when the server is killed. Raises LinkEnded."""
-        session = open_session(target, self.words.version)
+        session = open_session(target, self.release.version)
         threading.Thread(target=self._end_with_server, args=(session, self.server.read().born), daemon=True).start()
         return session
 
     @cached_property
-    def words(self) -> Words:
-        return words_of()
+    def release(self) -> Release:
+        return find_release()
 
     @cached_property
     def targets(self) -> Targets:
-        return Targets(server=self.server, words=self.words)
+        return Targets(server=self.server, release=self.release)
 
     def show(self, command: int, data: bytes) -> None:
         """Prints what a daemon sent: raw output as it is, a message with its mark and line end."""

@@ -8,17 +8,19 @@ from deploy.emulator.stand_in.client import Client
 def run_command(client: Client) -> bool:
     """Runs the command of a call; False when there is none of that name."""
     from deploy.emulator.stand_in.board_commands import BOARD_COMMANDS
-    from deploy.emulator.stand_in.host_commands import HOST_COMMANDS
 
-    words = "wait" if client.call.words.startswith("wait") else client.call.words
-    if words in ("fport", "rport"):
+    command = "wait" if client.call.command.startswith("wait") else client.call.command
+    if command in BOARD_COMMANDS:
+        BOARD_COMMANDS[command](client)
+        return True
+    if command in ("fport", "rport"):
         from deploy.emulator.stand_in.forward_commands import run_forward
 
         run_forward(client)
-    elif words in HOST_COMMANDS:
-        HOST_COMMANDS[words](client)
-    elif words in BOARD_COMMANDS:
-        BOARD_COMMANDS[words](client)
-    else:
-        return False
-    return True
+        return True
+    from deploy.emulator.stand_in.host_commands import HOST_COMMANDS
+
+    if command in HOST_COMMANDS:
+        HOST_COMMANDS[command](client)
+        return True
+    return False

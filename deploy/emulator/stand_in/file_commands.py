@@ -33,12 +33,12 @@ STUCK_SECONDS = 2.0
 def send(client: Client, target: Target) -> None:
     """``file send [-a] [-z] [-m] [-sync] [-b BUNDLE] LOCAL REMOTE``"""
     try:
-        options, paths = parse_arguments(client.call.rest, bundles=client.words.bundles, usage=SEND_USAGE)
+        options, paths = parse_arguments(client.call.rest, bundles=client.release.bundles, usage=SEND_USAGE)
         if len(paths) < 2:
             raise TaskFailed("There is no remote path" if paths else "There is no local and remote path")
         local, remote = paths[-2:]
         source = Path(local if local.startswith("/") else options.cwd + local)
-        check_allowed(str(source), client.words)
+        check_allowed(str(source), client.release)
         sources = _list_sources(client, source)
     except TaskFailed as failed:
         _say_failed(client, failed)
@@ -127,9 +127,9 @@ class _Sending:
             self._tell(
                 answers,
                 Command.DIR_MODE,
-                pack(state.st_mode, state.st_uid, state.st_gid, b"", os.fsencode(name)),
+                pack(stat.st_mode, stat.st_uid, stat.st_gid, b"", os.fsencode(name)),
             )
-            for name, state in list_folders(local)
+            for name, stat in list_folders(local)
         )
 
     def _tell(self, answers: Answers, command: int, message: bytes) -> bool:
@@ -144,7 +144,7 @@ class _Sending:
         command, features = answer
         if command == Command.FILE_FINISH:
             return True  # The board cannot open it, and has said so; the others of the tree are still wanted.
-        block = self.client.words.block if features else min(self.client.words.block, OLD_BLOCK)
+        block = self.client.release.block if features else min(self.client.release.block, OLD_BLOCK)
         try:
             for prefix, payload in outgoing.blocks(block):
                 self.session.send_patiently(
@@ -175,7 +175,7 @@ class _Sending:
 
 
 def _receive_all(client: Client, session: Session, options: Options) -> None:
-    incoming = Incoming(base=options.cwd, words=client.words)
+    incoming = Incoming(base=options.cwd, release=client.release)
     try:
         for command, data in session.answers():
             if command in (Command.FILE_MODE, Command.DIR_MODE):

@@ -14,9 +14,9 @@ def run_forward(client: Client) -> None:
     words = client.call.arguments
     if not words:
         client.say("[Fail]Unknown command...\n")
-    elif words == ("ls",) and client.call.words == "fport":
+    elif words == ("ls",) and client.call.command == "fport":
         _list(client)
-    elif words[0].startswith("rm") and client.call.words == "fport":
+    elif words[0].startswith("rm") and client.call.command == "fport":
         _remove(client, " ".join(words[1:]))
     else:
         _add(client)
@@ -58,7 +58,7 @@ def _add(client: Client, target: Target) -> None:
     except BadNode as error:
         client.say(f"[Fail]{error}")
         return
-    direction = "Forward" if client.call.words == "fport" else "Reverse"
+    direction = "Forward" if client.call.command == "fport" else "Reverse"
     answer, process = start_forward(target.key, direction, first, second)
     if answer != OK:
         client.say(answer or "[Fail]Forward parament failed")

@@ -14,7 +14,7 @@ from typing import Any
 
 from deploy.emulator import CODE
 from deploy.emulator.protocol.relay import PARAMETER, BadNode, Relay, listen_at
-from deploy.emulator.protocol.versions import words_of
+from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.protocol.wire import Command, LinkEnded
 from deploy.emulator.stand_in.connect import open_session
 from deploy.emulator.stand_in.session import Session
@@ -63,11 +63,11 @@ def is_alive(forward: dict[str, Any]) -> bool:
 def main(arguments: list[str]) -> int:
     """Serves one forward until its session ends."""
     key, direction, first, second, report_to = arguments
-    words = words_of()
+    release = find_release()
     with os.fdopen(int(report_to), "w") as report:
         try:
-            target = Targets(server=find_server(""), words=words).choose(key)
-            session = open_session(target, words.version)
+            target = Targets(server=find_server(""), release=release).choose(key)
+            session = open_session(target, release.version)
             relay = Relay(session.send)
             answers = session.answers()
             if direction == "Forward":
@@ -86,9 +86,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _begin_forward(session: Session, relay: Relay, first: str, second: str) -> None:
-    server = listen_at(first)
+    listener = listen_at(first)
     session.send(Command.FORWARD_CHECK, FIRST_ID + PARAMETER + second.encode() + b"\0")
-    relay.serve(server, second)
+    relay.serve(listener, second)
 
 
 def _begin_reverse(session: Session, answers: Any, first: str, second: str) -> None:

@@ -37,7 +37,7 @@ def list_targets(client: Client) -> None:
 
 def check_server(client: Client) -> None:
     """``checkserver``"""
-    version = client.words.version
+    version = client.release.version
     client.write(f"Client version:Ver: {version}, server version:Ver: {version}\n".encode())
 
 
@@ -91,7 +91,7 @@ def _meet(client: Client, key: str, board: EmulatedBoard | None) -> str:
         if "offline" in FaultFile(folder=board.folder).active():
             raise LinkEnded("offline")
         start_board(board)
-    session = connect_tcp(key, client.words.version, seconds=TCP_SECONDS if key.startswith("127.0.0.1:") else None)
+    session = connect_tcp(key, client.release.version, seconds=TCP_SECONDS if key.startswith("127.0.0.1:") else None)
     session.close()
     return session.tags.get("devname", "")
 
@@ -113,7 +113,7 @@ def _complaint(client: Client, key: str, *, too_long: bool) -> str:
         return complaint
     parts = address.split(".")
     is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
-    if not is_address and client.words.checks_address:
+    if not is_address and client.release.checks_address:
         return "[Fail][E001104]:IP address incorrect\n"
     if not port.isdigit():
         return "[Fail]Port incorrect\n"
@@ -136,7 +136,7 @@ def choose_any(client: Client) -> None:
         client.say("[Fail]Unknown command...\n")
         return
     count = sum(target.status != "Offline" for target in client.targets.all())
-    answers = {0: "[Fail]No target available", 1: client.words.broken_link}
+    answers = {0: "[Fail]No target available", 1: client.release.broken_link}
     client.say(answers.get(count, "[Info]Target is connected, repeat operation"))
 
 

@@ -36,7 +36,7 @@ def with_target(
                 with contextlib.suppress(LinkEnded):
                     command(client, target)
             except NoTarget as error:
-                undecided = str(error) == client.words.need_key
+                undecided = str(error) == client.release.need_key
                 if undecided and (complaint := complain(client)):
                     client.say(complaint)
                 else:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from deploy.emulator.protocol.versions import words_of
+from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.protocol.wire import OLD_BLOCK, Command, LinkEnded, read_exactly
 from deploy.emulator.stand_in.arguments import ONE_WORD, TWO_WORDS, Call
 from deploy.emulator.stand_in.client import Client
@@ -41,12 +41,13 @@ def serve(server: Server) -> None:
             listening.bind(("127.0.0.1", server.port))
         except OSError:
             return
-        listening.listen(64)
         listening.settimeout(1.0)
         server.start()
         with server.change() as state:
             state.process = os.getpid()
         server.pid_file.write_text(f"{os.getpid()}")
+        # Not before: whoever has started this process takes it for ready when it is connected.
+        listening.listen(64)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         last = time.monotonic()
         while time.monotonic() < last + IDLE_SECONDS and server.runs:
@@ -60,7 +61,7 @@ def serve(server: Server) -> None:
 
 def _talk(connection: socket.socket, server: Server) -> None:
     with connection, contextlib.suppress(LinkEnded, OSError):
-        tag = LARGE_BLOCKS if words_of().block > OLD_BLOCK else b"\0"
+        tag = LARGE_BLOCKS if find_release().block > OLD_BLOCK else b"\0"
         send(connection, BANNER + tag + os.urandom(4) + bytes(28))
         greeting = receive(connection)
         if len(greeting) not in GREETING_BYTES or greeting[:8] != BANNER[:8]:
@@ -102,21 +103,21 @@ class Channel(Client):
         """Runs a command; True when the client may send another one."""
         call = read_line(line, self.call.key)
         here = Channel(call=call, server=self.server, connection=self._connection)
-        if call.words == "alive":
+        if call.command == "alive":
             self._alive = True
             return True
-        if call.words == "checkserver":
-            self.write(b"\x0d\x00" + f"Ver: {self.words.version}".encode())
-        elif call.words == "version":
-            self.write(f"Ver: {self.words.version}\n".encode())
-        elif call.words == "wait":
+        if call.command == "checkserver":
+            self.write(b"\x0d\x00" + f"Ver: {self.release.version}".encode())
+        elif call.command == "version":
+            self.write(f"Ver: {self.release.version}\n".encode())
+        elif call.command == "wait":
             return here.wait()
-        elif call.words == "kill":
+        elif call.command == "kill":
             self.server.kill()
             os._exit(0)
-        elif call.words in ("file send", "file recv") and call.rest.lstrip().startswith(b"remote "):
+        elif call.command in ("file send", "file recv") and call.rest.lstrip().startswith(b"remote "):
             relay_file(here)
-        elif call.words == "shell" and not call.arguments:
+        elif call.command == "shell" and not call.arguments:
             relay_shell(here)
         elif not run_command(here):
             self.say("[Fail]Unknown command...\n")
@@ -139,7 +140,7 @@ class Channel(Client):
         """A wrong key is answered twice."""
         super().refuse(error)
         if str(error) == NOT_MATCHED:
-            self.say(self.words.need_key)
+            self.say(self.release.need_key)
 
     def log(self, level: str, text: bytes) -> None:
         """The client's log is the client's own business."""
@@ -147,7 +148,7 @@ class Channel(Client):
     def open(self, target: Target) -> Session:
         """A session with the board, which ends when the client goes away."""
         session = super().open(target)
-        if not (self.call.words.startswith("file ") or (self.call.words == "shell" and not self.call.arguments)):
+        if not (self.call.command.startswith("file ") or (self.call.command == "shell" and not self.call.arguments)):
             threading.Thread(target=self._watch, args=(session,), daemon=True).start()
         return session
 
@@ -165,14 +166,14 @@ class Channel(Client):
 
 def read_line(line: bytes, key: str) -> Call:
     """Takes a command apart as it travels from a client to the server."""
-    words = line.decode("utf-8", "surrogateescape").split(" ")
-    two = tuple(words[:2])
-    name = " ".join(two) if two in TWO_WORDS else words[0]
+    parts = line.decode("utf-8", "surrogateescape").split(" ")
+    two = tuple(parts[:2])
+    name = " ".join(two) if two in TWO_WORDS else parts[0]
     if name not in ONE_WORD and two not in TWO_WORDS and not name.startswith("wait"):
-        return Call(key=key, words=name)
+        return Call(key=key, command=name)
     rest = line[len(name.encode()) :]
     arguments = tuple(word for word in rest.decode("utf-8", "surrogateescape").split() if word)
-    return Call(key=key, words="wait" if name.startswith("wait") else name, rest=rest, arguments=arguments)
+    return Call(key=key, command="wait" if name.startswith("wait") else name, rest=rest, arguments=arguments)
 
 
 @with_target()
@@ -181,7 +182,7 @@ def relay_file(client: Client, target: Target) -> None:
     assert isinstance(client, Channel)
     text = client.call.rest.strip().removeprefix(b"remote ")
     with contextlib.closing(client.open(target)) as session:
-        if client.call.words == "file send":
+        if client.call.command == "file send":
             client.write(struct.pack("<H", Command.FILE_INIT) + text)
         else:
             session.send(Command.FILE_INIT, text)

@@ -18,7 +18,7 @@ from deploy.emulator.board.boards import (
 )
 from deploy.emulator.board.consent import complaint_of
 from deploy.emulator.board.faults import FaultFile, Parameters
-from deploy.emulator.protocol.versions import Words
+from deploy.emulator.protocol.releases import Release
 from deploy.emulator.stand_in.state import Server
 
 STARTING = (
@@ -47,7 +47,7 @@ class Targets:
     """What one server knows of boards."""
 
     server: Server
-    words: Words
+    release: Release
 
     def all(self) -> list[Target]:
         """All boards, sorted by key."""
@@ -62,7 +62,7 @@ class Targets:
             board = boards.get(key)
             status = self._status(known.get(key, {}), board)
             usable = status in ("Connected", "Unauthorized")
-            name = str(known.get(key, {}).get("name", "localhost")) if usable else self.words.unknown_name
+            name = str(known.get(key, {}).get("name", "localhost")) if usable else self.release.unknown_name
             kind = "USB" if board is not None and not board.port else "TCP"
             found.append(Target(key=key, kind=kind, status=status, name=name, board=board))
         return found
@@ -80,7 +80,7 @@ class Targets:
             online = [target for target in targets if target.status != "Offline"]
             targets = online if len(online) == 1 else targets
         if len(targets) != 1:
-            raise NoTarget(self.words.need_key)
+            raise NoTarget(self.release.need_key)
         self._require_usable(targets[0])
         return targets[0]
 
@@ -101,21 +101,21 @@ class Targets:
             return "Offline"
         if board is not None and board.port and (not is_running(board) or generation(board) != known.get("generation")):
             return "Offline"
-        if self.words.authorises and complaint_of(faults, self.words):
+        if self.release.authorises and complaint_of(faults, self.release):
             return "Unauthorized"
         return "Connected"
 
     def _require_usable(self, target: Target) -> None:
         faults = FaultFile(folder=target.board.folder) if target.board is not None else None
         if target.status == "Offline":
-            raise NoTarget(self.words.offline)
+            raise NoTarget(self.release.offline)
         if faults is None:
             return
         if faults.use("starting"):
             raise NoTarget(STARTING)
         if faults.use("broken-link"):
-            raise NoTarget(self.words.broken_link)
-        if self.words.authorises and (complaint := complaint_of(faults.active(), self.words)):
+            raise NoTarget(self.release.broken_link)
+        if self.release.authorises and (complaint := complaint_of(faults.active(), self.release)):
             raise NoTarget(complaint)
 
     def _make_default(self, key: str) -> None:

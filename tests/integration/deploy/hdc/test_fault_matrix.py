@@ -1,4 +1,4 @@
-"""Every fault with every operation: the client says ``ok`` only when it is, and nothing hangs. docs/faults.md shows it."""
+"""Every fault with every operation: the client says ``ok`` only when it is, and nothing hangs. docs/emulated-board.md shows it."""
 
 from __future__ import annotations
 

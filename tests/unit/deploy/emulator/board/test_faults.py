@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from core.errors import UnknownName
-from core.session import PROJECT
 from deploy.emulator.board.faults import FAULTS, FaultFile
 
 
@@ -40,12 +39,6 @@ def test_an_unknown_fault_and_an_unknown_parameter_are_refused(tmp_path: Path) -
 
 def test_every_fault_is_described() -> None:
     assert all(fault.text and name == fault.name for name, fault in FAULTS.items())
-
-
-def test_the_guide_names_every_fault_and_its_parameters() -> None:
-    guide = (PROJECT / "docs/emulated-board.md").read_text()
-    for fault in FAULTS.values():
-        assert f"| `{fault.name}`{''.join(f' {name}' for name in fault.parameters)} |" in guide, fault.name
 
 
 def test_a_fault_can_come_after_some_commands(tmp_path: Path) -> None:

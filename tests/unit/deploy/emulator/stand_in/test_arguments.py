@@ -21,7 +21,7 @@ def test_several_words_lose_their_quoting() -> None:
 
 def test_the_key_stands_before_the_command() -> None:
     call = read_call(["-t", "KEY", "shell", "id"], "/w")
-    assert (call.key, call.words, call.rest) == ("KEY", "shell", b" id")
+    assert (call.key, call.command, call.rest) == ("KEY", "shell", b" id")
     assert read_call(["-tKEY", "list", "targets", "-v"], "/w").key == "KEY"
 
 
@@ -35,7 +35,7 @@ def test_any_is_a_command_even_as_a_key() -> None:
 
 
 def test_a_word_that_starts_with_wait_is_a_command() -> None:
-    assert read_call(["-t", "waiting-room", "shell", "id"], "/w").words == "waiting-room"
+    assert read_call(["-t", "waiting-room", "shell", "id"], "/w").command == "waiting-room"
 
 
 def test_file_commands_carry_the_current_folder() -> None:
@@ -62,4 +62,4 @@ def test_a_key_of_33_bytes_is_refused_with_the_usual_words() -> None:
 
 def test_without_a_command_there_are_only_options() -> None:
     call = read_call(["-v"], "/w")
-    assert (call.words, call.flags) == ("", frozenset("v"))
+    assert (call.command, call.flags) == ("", frozenset("v"))

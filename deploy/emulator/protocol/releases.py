@@ -13,10 +13,10 @@ NEWEST = "7.0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class Release:
     """Version number, texts and abilities of one release; without more said, those of 5.1 and later."""
 
-    release: str
+    name: str
     version: str
     need_key: str = "[Fail]ExecuteCommand need connect-key? please confirm a device by help info"
     offline: str = "[Fail][E001005] Device not found or connected"
@@ -57,9 +57,9 @@ _OLD_BROKEN_LINK = "[Fail]Failed to communicate with daemon"
 _OLD_NO_FOLDER = "Error create directory, path:{path}"
 
 
-def _before_5_1(release: str, version: str) -> Words:
-    return Words(
-        release=release,
+def _before_5_1(name: str, version: str) -> Release:
+    return Release(
+        name=name,
         version=version,
         offline=_OLD_OFFLINE,
         no_folder=_OLD_NO_FOLDER,
@@ -71,20 +71,20 @@ def _before_5_1(release: str, version: str) -> Words:
     )
 
 
-def _before_5_0_3(release: str, version: str) -> Words:
-    words = _before_5_1(release, version)
+def _before_5_0_3(name: str, version: str) -> Release:
+    later = _before_5_1(name, version)
     return replace(
-        words,
+        later,
         broken_link=_OLD_BROKEN_LINK,
-        not_answered=words.not_answered.replace("\r\n", "\n"),
-        refused=words.refused.replace("command,\r\n", "command, ").replace("\r\n", "\n"),
+        not_answered=later.not_answered.replace("\r\n", "\n"),
+        refused=later.refused.replace("command,\r\n", "command, ").replace("\r\n", "\n"),
         bundles=False,
     )
 
 
-def _before_5(release: str, version: str, block: int, server_seconds: float) -> Words:
+def _before_5(name: str, version: str, block: int, server_seconds: float) -> Release:
     return replace(
-        _before_5_0_3(release, version),
+        _before_5_0_3(name, version),
         need_key="[Fail]ExecuteCommand need connect-key?",
         unknown_name="",
         server_seconds=server_seconds,
@@ -99,20 +99,20 @@ RELEASES = {
     "4.1": _before_5("4.1", "2.0.0a", 49_152, 12.0),
     "5.0": _before_5_0_3("5.0", "3.1.0b"),
     "5.0.3": _before_5_1("5.0.3", "3.1.0e"),
-    "5.1": Words(release="5.1", version="3.1.0e"),
-    "6.0": Words(release="6.0", version="3.2.0c"),
-    "6.1": Words(release="6.1", version="3.2.0c"),
-    "7.0-Beta1": Words(release="7.0-Beta1", version="3.2.0e"),
-    "7.0": Words(release="7.0", version="3.2.0f", no_folder=_MASKED_NO_FOLDER),
+    "5.1": Release(name="5.1", version="3.1.0e"),
+    "6.0": Release(name="6.0", version="3.2.0c"),
+    "6.1": Release(name="6.1", version="3.2.0c"),
+    "7.0-Beta1": Release(name="7.0-Beta1", version="3.2.0e"),
+    "7.0": Release(name="7.0", version="3.2.0f", no_folder=_MASKED_NO_FOLDER),
 }
 
 
-def words_of(release: str = "") -> Words:
+def find_release(name: str = "") -> Release:
     """The texts of a release; without one, of the release that the variable names, else of the newest.
 
     A patch release that is not listed (5.1.2) speaks as its minor release does. Raises UnknownName.
     """
-    name = release or os.environ.get(VARIABLE, "") or NEWEST
+    name = name or os.environ.get(VARIABLE, "") or NEWEST
     found = RELEASES.get(name) or RELEASES.get(".".join(name.split(".")[:2]))
     if found is None:
         raise unknown_name("OpenHarmony release of hdc", name, RELEASES)

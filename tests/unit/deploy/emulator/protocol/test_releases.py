@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import UnknownName
 from core.session import PROJECT
-from deploy.emulator.protocol.versions import RELEASES, words_of
+from deploy.emulator.protocol.releases import RELEASES, find_release
 
 
 @pytest.mark.parametrize(
@@ -17,17 +17,17 @@ from deploy.emulator.protocol.versions import RELEASES, words_of
     ],
 )
 def test_each_release_has_its_version_number(release: str, version: str) -> None:
-    assert words_of(release).version == version
+    assert find_release(release).version == version
 
 
 def test_a_patch_release_speaks_as_its_minor_release() -> None:
-    assert words_of("5.1.2") is RELEASES["5.1"]
-    assert words_of("5.0.1") is RELEASES["5.0"]
+    assert find_release("5.1.2") is RELEASES["5.1"]
+    assert find_release("5.0.1") is RELEASES["5.0"]
 
 
 def test_an_unknown_release_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match=r"known: 3\.2, 4\.0|did you mean"):
-        words_of("9.9")
+        find_release("9.9")
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,18 @@ def test_each_text_and_ability_has_the_release_that_brought_it(
     name: str, before: object, release: str, since: object
 ) -> None:
     order = list(RELEASES)
-    assert getattr(words_of(release), name) == since
-    assert getattr(words_of(order[order.index(release) - 1]), name) == before
+    assert getattr(find_release(release), name) == since
+    assert getattr(find_release(order[order.index(release) - 1]), name) == before
 
 
 def test_5_0_ends_the_lines_of_the_dialog_otherwise() -> None:
-    assert "\r" not in words_of("5.0").not_answered
-    assert words_of("5.0").refused.splitlines()[2].startswith("Please execute 'hdc kill' and redo your command, then")
-    assert words_of("5.0.3").not_answered == words_of("7.0").not_answered
+    assert "\r" not in find_release("5.0").not_answered
+    assert (
+        find_release("5.0").refused.splitlines()[2].startswith("Please execute 'hdc kill' and redo your command, then")
+    )
+    assert find_release("5.0.3").not_answered == find_release("7.0").not_answered
 
 
 def test_the_guide_names_every_release() -> None:
-    guide = (PROJECT / "docs/emulated-board.md").read_text()
+    guide = (PROJECT / "docs/hdc.md").read_text()
     assert f"({', '.join(RELEASES)}; " in guide.replace("\n", " ")

@@ -195,7 +195,8 @@ class WordParser(Parser):
             )
 
     def _unknown_flag(self, flag: str) -> UsageError:
-        known = [*(self._task.flag_names() if self._task else ()), *self._core.flag_names()]
+        every = (*(self._task.flag_names() if self._task else ()), *self._core.flag_names())
+        known = [name for name in every if self._find(name) is not None]
         own = self._task.called if self._task else self._program
         help = f"`{self._program} {self._task.called} --help`" if self._task else f"`{self._program} --help`"
         close = difflib.get_close_matches(flag, known, n=1)

@@ -139,12 +139,15 @@ def test_both_programs_end_unreadable_words_alike(program: str, words: str) -> N
         ("model.fetch", "`ohforge model.fetch NAME`"),
         ("board.push a", "`ohforge board.push SOURCE TARGET`"),
         ("board.run m.gguf further", "behind --"),
+        ("build --version", "`ohforge build --help` shows all"),
     ],
 )
 def test_the_remedy_says_what_would_be_right(words: str, hint: str) -> None:
     status, out, err = said_by(words.split())
     assert (status, out) == (64, "")
-    assert hint in err.partition("  Try: ")[2]
+    remedy = err.partition("  Try: ")[2]
+    assert hint in remedy
+    assert f"{words.split()[-1]} is the nearest" not in remedy
 
 
 def test_a_call_within_a_program_reads_the_words_that_it_is_given(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+from core.data_file import read_data
 from core.deadline import Deadline
 from core.download import download, writing_errors
 from core.errors import (
@@ -185,14 +185,7 @@ def find_entry(name: str) -> ModelEntry:
 
 def read_entries(file: Path = DATA) -> list[ModelEntry]:
     """Reads the list of models; raises InvalidData naming the entry that does not have the form of the schema."""
-    import jsonschema
-    import yaml
-
-    value = yaml.safe_load(file.read_text(encoding="utf-8"))
-    schema = json.loads(DATA.with_name("models.schema.json").read_text())
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
-    if error is not None:
-        raise InvalidData(f"{file}: {error.json_path.removeprefix('$.')}: {error.message}")
+    value = read_data(file, DATA.with_name("models.schema.json"))
     entries = [
         ModelEntry(
             **{**raw, "sources": tuple(map(_make_source, raw["sources"])), "outputs": tuple(raw.get("outputs", ()))}

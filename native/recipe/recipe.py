@@ -6,23 +6,20 @@ products that a run names, groups of a pattern) is checked here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from core.errors import InvalidData, nearest, unknown_name
+from core.data_file import read_data
+from core.errors import InvalidData, unknown_name
 from native.programs import PROGRAMS
 from native.recipe.flags import Flag
 from native.recipe.runspec import MetricPattern, RunSpec, check_placeholders
 from native.source.kinds import FolderSource, GithubArchive, PypiSdist, Source
 from toolchains.arch import ARCHES
 from toolchains.host_toolchain import HOST_TOOLCHAINS
-
-if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
 
 FILE = "recipe.yaml"
 PLACEHOLDERS = {
@@ -131,7 +128,7 @@ def read_flags() -> dict[str, tuple[Flag, ...]]:
     """
     found: dict[str, list[Flag]] = {}
     for name in list_recipes():
-        value = _read_yaml(PROGRAMS / name / FILE)
+        value = read_data(PROGRAMS / name / FILE)
         for entry in value.get("run", ()):
             found.setdefault(f"a .{entry['model']} model", []).extend(map(_make_flag, entry.get("flags", ())))
         for entry in value["products"]:
@@ -171,54 +168,10 @@ def recipe_for_model(kind: str) -> Recipe:
 
 
 def _read_recipe(file: Path) -> Recipe:
-    value = _read_yaml(file)
-    _check_form(value, file)
+    value = read_data(file, Path(__file__).with_name("recipe.schema.json"))
     recipe = _make_recipe(value, file.parent)
     _check_meaning(recipe, file)
     return recipe
-
-
-def _read_yaml(file: Path) -> Any:
-    import yaml
-
-    try:
-        return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidData(f"{file} is not YAML: {error}") from error
-
-
-def _check_form(value: Any, file: Path) -> None:
-    import jsonschema
-    from jsonschema.exceptions import best_match
-
-    schema = json.loads(Path(__file__).with_name("recipe.schema.json").read_text())
-    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(["regex"]))
-    error = best_match(validator.iter_errors(value))
-    if error is not None:
-        raise InvalidData(f"{file}: {explain_fault(error)}")
-
-
-def explain_fault(error: ValidationError) -> str:
-    """A schema's complaint as a sentence that names the key."""
-    key = error.json_path.removeprefix("$").removeprefix(".") or "the file"
-    schema: Any = error.schema
-    rule: Any = error.validator_value
-    match error.validator:
-        case "additionalProperties" if isinstance(error.instance, dict):
-            known = schema.get("properties", {})
-            unknown = next(name for name in error.instance if name not in known)
-            return f"{key} has the unknown key {unknown!r}; {nearest(str(unknown), known)}."
-        case "required" if isinstance(error.instance, dict):
-            missing = [name for name in rule if name not in error.instance]
-            return f"{key} lacks {', '.join(missing)}."
-        case "enum":
-            return f"{key} is {error.instance!r}; {nearest(str(error.instance), map(str, rule))}."
-        case "not":
-            return f"{key} is {error.instance!r}, but must be a path below the folder, without '..'."
-        case "pattern":
-            return f"{key} is {error.instance!r}, which does not have the form {rule}."
-        case _:
-            return f"{key}: {error.message}."
 
 
 def _make_recipe(value: dict[str, Any], folder: Path) -> Recipe:

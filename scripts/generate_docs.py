@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
 from deploy.emulator.board.faults import FAULTS  # noqa: E402
-from deploy.hdc.board import RETRY_PAUSES  # noqa: E402
+from deploy.hdc.board import RETRIES  # noqa: E402
 from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 from native.recipe.exit_status import StatusTable, load_statuses  # noqa: E402
@@ -171,7 +171,7 @@ def hdc_messages_page() -> str:
         "",
         "hdc's exit status is always 0; what went wrong stands in its output. The first row that fits counts. Releases are",
         "those of OpenHarmony whose hdc says it, where that is known. *Tried again* means: the same command, up to",
-        f"{len(RETRY_PAUSES)} times, with pauses of {', '.join(f'{pause:g}' for pause in RETRY_PAUSES)} s, since hdc had not begun it.",
+        f"{RETRIES.times} times, with pauses of {', '.join(f'{pause:g}' for pause in RETRIES.pauses())} s, since hdc had not begun it.",
         "",
         "| hdc says (pattern) | Releases | What it means | Error | What ohforge does | What to try |",
         "|---|---|---|---|---|---|",

@@ -32,6 +32,7 @@ FIRST_CONTACT_ATTEMPTS = 3
 """A server that was never reached gets no more: who has no network wants to hear it soon, and there may be another source."""
 LONGEST_ASKED_PAUSE = 120.0
 """A ``Retry-After`` above this is reported, not waited for."""
+MOST_OF_A_SMALL_FILE = 64 * 1024
 PROGRESS_BYTES = 64 * 1024
 """An attempt must bring so much to count as progress."""
 MAY_HEAL = frozenset({408, 425, 429})
@@ -289,13 +290,13 @@ def read_on(fetch: Fetch, start: int) -> Iterator[bytes]:
                 yield fresh
 
 
-def read_small(session: Session, url: str, *, limit: int = 65536) -> bytes:
-    """The content of a small file; raises NotTheFile when it is larger than `limit` bytes."""
+def read_small(session: Session, url: str) -> bytes:
+    """The content of a small file; raises NotTheFile when it is larger than one can be."""
     content = bytearray()
     with contextlib.closing(Fetch(session, url).chunks()) as chunks:
         for offset, chunk in chunks:
             content[offset:] = chunk
-            if len(content) > limit:
+            if len(content) > MOST_OF_A_SMALL_FILE:
                 raise NotTheFile(f"{shown(url)} is far larger than it should be.")
     return bytes(content)
 

@@ -8,11 +8,10 @@ import sys
 import typing
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from core.data_file import read_data  # noqa: E402
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
 from deploy.emulator.board.faults import FAULTS  # noqa: E402
@@ -134,7 +133,7 @@ def source_failures_page() -> str:
 
 def faults_page() -> str:
     """What every fault does to every operation, as Markdown; the tests measure each cell."""
-    table = yaml.safe_load((ROOT / "tests" / "data" / "fault_matrix.yaml").read_text())
+    table = read_data(ROOT / "tests" / "data" / "fault_matrix.yaml")
     operations = list(next(iter(table.values())))
     lines = [
         "# Faults",

@@ -72,6 +72,11 @@ def name_line(node: Node | None, keys: Keys) -> str:
     return line
 
 
+def name_keys(keys: Keys) -> str:
+    """Keys as people write them: ``rules[0].when``."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
 def explain_yaml_error(error: YAMLError) -> str:
     """What is wrong with a text, after its line when that is known."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)

@@ -194,10 +194,16 @@ def _begin_session(context: Context, *, json: bool, verbose: bool) -> Session:
     from core.settings import read_settings
 
     console = Console(json_mode=json, verbosity=Verbosity.VERBOSE if verbose else Verbosity.NORMAL)
-    settings = read_settings(dict(context.config["ohforge"].items()), read_configuration_files)
+    settings = read_settings(dict(context.config["ohforge"].items()), read_configuration_files, _profiles)
     return Session(
         settings=settings,
         console=console,
         runner=RealRunner(echo=console.detail),
         dry=bool(context.config["run"]["dry"]),
     )
+
+
+def _profiles() -> list[str]:
+    from deploy.board.profiles import list_profiles
+
+    return list_profiles()

@@ -34,10 +34,10 @@ def find_project_file() -> Path | None:
 
 def read_configuration_files() -> dict[str, Any]:
     """What stands in each of Invoke's configuration files: read only when an error has to name one."""
-    import yaml
+    from core.data_file import read_data
 
     paths = (Path("/etc/invoke.yaml"), Path.home() / ".invoke.yaml", find_project_file())
-    return {str(path): yaml.safe_load(path.read_text()) or {} for path in paths if path and path.is_file()}
+    return {str(path): read_data(path) or {} for path in paths if path and path.is_file()}
 
 
 @contextlib.contextmanager

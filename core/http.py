@@ -7,7 +7,7 @@ import functools
 import re
 import time
 import warnings
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from core.errors import NetworkError, NotFoundOnServer, NotTheFile, Offline, ServerUnreached
 from core.files import human_bytes
 from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, shown
+from core.patience import Patience
 from core.session import Session
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ CHUNK = 1024 * 1024
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 60.0
 """A server that sends nothing for so long counts as cut."""
-PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Waits between attempts that brought nothing new; any progress starts the row again."""
+PATIENCE = Patience(pause=0.5, growth=2, times=6)
+"""For attempts that brought nothing new; any progress starts the row again."""
 FIRST_CONTACT_ATTEMPTS = 3
 """A server that was never reached gets no more: who has no network wants to hear it soon, and there may be another source."""
 LONGEST_ASKED_PAUSE = 120.0
 """A ``Retry-After`` above this is reported, not waited for."""
+MOST_OF_A_SMALL_FILE = 64 * 1024
 PROGRESS_BYTES = 64 * 1024
 """An attempt must bring so much to count as progress."""
 MAY_HEAL = frozenset({408, 425, 429})
@@ -102,7 +104,6 @@ class Fetch:
         *,
         start: int = 0,
         known: RemoteState | None = None,
-        headers: Mapping[str, str] | None = None,
         transport: Transport | None = None,
     ) -> None:
         self.url = url
@@ -111,7 +112,6 @@ class Fetch:
         """Bytes that came over the network, also those that had to come twice."""
         self._session = session
         self._start = start
-        self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
         self._transport = transport or Transport()
 
     def chunks(self) -> Generator[tuple[int, bytes], None, None]:
@@ -123,7 +123,7 @@ class Fetch:
             yield from self._local_chunks()
             return
         refuse_offline(self._session, self.url)
-        position, barren = self._start, 0
+        position, attempts = self._start, _Attempts(self._session, self.url)
         while True:
             begun_at = self.received
             try:
@@ -133,9 +133,9 @@ class Fetch:
                         yield offset, chunk
                 return
             except MayHeal as failure:
-                barren = 0 if self.received - begun_at >= PROGRESS_BYTES else barren + 1
                 position = 0 if failure.restart else position
-                self._pause_or_give_up(failure, barren, position)
+                progress = self.received - begun_at >= PROGRESS_BYTES
+                attempts.pause_or_give_up(failure, position, progress=progress, reached=self.received > 0)
 
     def probe(self) -> RemoteState:
         """What the server says of the file, without fetching it. Raises as `chunks` does."""
@@ -144,7 +144,7 @@ class Fetch:
                 next(chunks, None)
             return self.remote
         refuse_offline(self._session, self.url)
-        barren = 0
+        attempts = _Attempts(self._session, self.url)
         while True:
             try:
                 with (
@@ -157,8 +157,7 @@ class Fetch:
                         raise html_error(self.url, head)
                     return self.remote
             except MayHeal as failure:
-                barren += 1
-                self._pause_or_give_up(failure, barren, 0)
+                attempts.pause_or_give_up(failure)
 
     def _attempt(self, position: int) -> Generator[tuple[int, bytes], None, None]:
         with (
@@ -184,7 +183,7 @@ class Fetch:
                 raise MayHeal("the connection ended early")
 
     def _ask(self, http: requests.Session, position: int) -> requests.Response:
-        headers = dict(self._headers)
+        headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
         if position:
             headers["Range"] = f"bytes={position}-"
             if self.remote.condition:
@@ -221,25 +220,6 @@ class Fetch:
         self.remote = answered
         return begin
 
-    def _pause_or_give_up(self, failure: MayHeal, barren: int, position: int) -> None:
-        pause = PAUSES_SECONDS[max(barren - 1, 0)] if barren <= len(PAUSES_SECONDS) else None
-        if failure.unreached and not self.received and (failure.waited_long or barren >= FIRST_CONTACT_ATTEMPTS):
-            pause = None
-        if failure.wait is not None:
-            pause = None if pause is None else max(pause, failure.wait)
-        if pause is None or pause > LONGEST_ASKED_PAUSE:
-            asked = f" The server asks to wait {failure.wait:g} s." if failure.wait else ""
-            tried = f"{barren} attempts" if barren > 1 else "one attempt"
-            if failure.unreached and not self.received:
-                raise ServerUnreached(f"{shown(self.url)}: {failure} in {tried}.") from failure
-            raise NetworkError(
-                f"{shown(self.url)}: {failure}. Gave up at {human_bytes(position)} after {tried} without progress.{asked}"
-            ) from failure
-        what = f"going on from {human_bytes(position)}" if position else "trying again"
-        where = "" if failure.unreached else f" ({shown(self.url)})"
-        self._session.console.info(f"    {failure}: {what} in {pause:g} s{where}")
-        time.sleep(pause)
-
     def _local_chunks(self) -> Generator[tuple[int, bytes], None, None]:
         path = path_of_file_url(self.url)
         try:
@@ -255,6 +235,42 @@ class Fetch:
             while chunk := file.read(CHUNK):
                 yield offset, chunk
                 offset += len(chunk)
+
+
+class _Attempts:
+    """Attempts at one address that failed for reasons that may pass."""
+
+    def __init__(self, session: Session, url: str) -> None:
+        self._session, self._url = session, url
+        self.barren = 0
+        """Those in a row that brought nothing new."""
+
+    def pause_or_give_up(
+        self, failure: MayHeal, position: int = 0, *, progress: bool = False, reached: bool = False
+    ) -> None:
+        """Waits before the next attempt. Raises ServerUnreached or NetworkError when there shall be none."""
+        self.barren = 0 if progress else self.barren + 1
+        unreached = failure.unreached and not reached
+        pause = PATIENCE.pause_after(self.barren)
+        if unreached and (failure.waited_long or self.barren >= FIRST_CONTACT_ATTEMPTS):
+            pause = None
+        if failure.wait is not None:
+            pause = None if pause is None else max(pause, failure.wait)
+        if pause is None or pause > LONGEST_ASKED_PAUSE:
+            raise self._error(failure, position, unreached) from failure
+        what = f"going on from {human_bytes(position)}" if position else "trying again"
+        where = "" if failure.unreached else f" ({shown(self._url)})"
+        self._session.console.info(f"    {failure}: {what} in {pause:g} s{where}")
+        time.sleep(pause)
+
+    def _error(self, failure: MayHeal, position: int, unreached: bool) -> NetworkError:
+        tried = f"{self.barren} attempts" if self.barren > 1 else "one attempt"
+        if unreached:
+            return ServerUnreached(f"{shown(self._url)}: {failure} in {tried}.")
+        asked = f" The server asks to wait {failure.wait:g} s." if failure.wait else ""
+        return NetworkError(
+            f"{shown(self._url)}: {failure}. Gave up at {human_bytes(position)} after {tried} without progress.{asked}"
+        )
 
 
 def read_on(fetch: Fetch, start: int) -> Iterator[bytes]:
@@ -274,13 +290,13 @@ def read_on(fetch: Fetch, start: int) -> Iterator[bytes]:
                 yield fresh
 
 
-def read_small(session: Session, url: str, *, limit: int = 65536) -> bytes:
-    """The content of a small file; raises NotTheFile when it is larger than `limit` bytes."""
+def read_small(session: Session, url: str) -> bytes:
+    """The content of a small file; raises NotTheFile when it is larger than one can be."""
     content = bytearray()
     with contextlib.closing(Fetch(session, url).chunks()) as chunks:
         for offset, chunk in chunks:
             content[offset:] = chunk
-            if len(content) > limit:
+            if len(content) > MOST_OF_A_SMALL_FILE:
                 raise NotTheFile(f"{shown(url)} is far larger than it should be.")
     return bytes(content)
 
@@ -291,8 +307,7 @@ def post_json(session: Session, url: str, body: object) -> tuple[int, object]:
     Raises NotTheFile when the answer is no JSON, NetworkError when there is none after all attempts, Offline.
     """
     refuse_offline(session, url)
-    fetch = Fetch(session, url)
-    barren = 0
+    attempts = _Attempts(session, url)
     while True:
         try:
             with healing_errors(url), Transport().http(session) as http:
@@ -302,8 +317,7 @@ def post_json(session: Session, url: str, body: object) -> tuple[int, object]:
                         raise MayHeal(f"HTTP {answer.status_code} {answer.reason}", wait=retry_after(answer))
                     return answer.status_code, _json(answer)
         except MayHeal as failure:
-            barren += 1
-            fetch._pause_or_give_up(failure, barren, 0)
+            attempts.pause_or_give_up(failure)
 
 
 def _json(answer: requests.Response) -> object:

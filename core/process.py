@@ -213,15 +213,15 @@ def _write_some(process: subprocess.Popen[bytes], selector: selectors.BaseSelect
     return to_write
 
 
-def end_group(process: subprocess.Popen[bytes], grace: float = GRACE_SECONDS) -> None:
-    """Ends a process and all of its group: SIGTERM, a grace period in seconds, then SIGKILL."""
-    for number, wait in ((signal.SIGTERM, grace), (signal.SIGKILL, grace)):
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and all of its group: SIGTERM, a grace period, then SIGKILL."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
         except (ProcessLookupError, PermissionError):
             break
         try:
-            process.wait(timeout=wait)
+            process.wait(timeout=GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             continue
     process.poll()

@@ -12,14 +12,12 @@ import dataclasses
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, nearest
-
-PROFILES = Path(__file__).resolve().parent.parent / "deploy" / "board" / "profiles"
 
 
 def _setting(default: Any, help: str) -> Any:
@@ -158,28 +156,31 @@ def _as_text(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_settings(
-    configuration: Mapping[str, Any], read_files: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    configuration: Mapping[str, Any],
+    read_files: Callable[[], Mapping[str, Mapping[str, Any]]] = dict,
+    list_profiles: Callable[[], Sequence[str]] | None = None,
 ) -> Settings:
     """Makes Settings of the mapping that stands under ``ohforge``.
 
     `read_files` is called only for an error: it gives each configuration file's whole content by the file's name,
-    so that the error can name the file in which the key stands.
+    so that the error can name the file in which the key stands. `list_profiles` is called only when a board has a
+    profile: it gives the names of those that there are.
     Raises ConfigurationError, naming the key and the nearest known one, for an unknown key, a wrong type, or a board
     whose profile, serial or address cannot be right.
     """
     try:
         settings = typing.cast(Settings, _read(Settings, configuration, "ohforge"))
-        _check_boards(settings.boards)
+        _check_boards(settings.boards, list_profiles)
         return settings
     except _WrongEntry as wrong:
         raise ConfigurationError(f"{_file_of(wrong.key, read_files())}{wrong.text}") from None
 
 
-def _check_boards(boards: Mapping[str, BoardEntry]) -> None:
+def _check_boards(boards: Mapping[str, BoardEntry], list_profiles: Callable[[], Sequence[str]] | None) -> None:
     seen: dict[str, str] = {}
     for name, entry in boards.items():
         key = f"ohforge.boards.{name}"
-        if entry.profile and entry.profile not in (known := [path.stem for path in PROFILES.glob("*.yaml")]):
+        if entry.profile and list_profiles is not None and entry.profile not in (known := list_profiles()):
             raise _WrongEntry(
                 f"{key}.profile",
                 f"{key}.profile: there is no board profile {entry.profile!r}; {nearest(entry.profile, known)}.",

@@ -8,15 +8,14 @@ import sys
 import typing
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from core.data_file import read_data  # noqa: E402
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
 from deploy.emulator.board.faults import FAULTS  # noqa: E402
-from deploy.hdc.board import RETRY_PAUSES  # noqa: E402
+from deploy.hdc.board import RETRIES  # noqa: E402
 from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 from native.recipe.exit_status import StatusTable, load_statuses  # noqa: E402
@@ -134,7 +133,7 @@ def source_failures_page() -> str:
 
 def emulated_board_page() -> str:
     """The page of the emulated board with all faults, and what each does to every operation; the tests measure each cell."""
-    table = yaml.safe_load((ROOT / "tests" / "data" / "fault_matrix.yaml").read_text())
+    table = read_data(ROOT / "tests" / "data" / "fault_matrix.yaml")
     return _with_tables(
         "docs/emulated-board.md",
         {
@@ -162,9 +161,9 @@ def _matrix_rows(table: dict[str, dict[str, str]]) -> typing.Iterator[str]:
 
 def hdc_page() -> str:
     """The page of hdc with what it says and what that is taken for."""
-    pauses = ", ".join(f"{pause:g}" for pause in RETRY_PAUSES)
+    pauses = ", ".join(f"{pause:g}" for pause in RETRIES.pauses())
     lines = [
-        f"*Tried again* means: the same command, up to {len(RETRY_PAUSES)} times, with pauses of {pauses} s, since hdc had not begun it.",
+        f"*Tried again* means: the same command, up to {RETRIES.times} times, with pauses of {pauses} s, since hdc had not begun it.",
         "",
         "| hdc says (pattern) | Releases | What it means | Error | What ohforge does | What to try |",
         "|---|---|---|---|---|---|",

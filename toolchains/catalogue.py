@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.data_file import read_data
 from core.errors import InvalidData, SdkNotForHost, UnknownName, unknown_name
 
 DATA = Path(__file__).resolve().parent / "releases.yaml"
@@ -106,12 +107,8 @@ class Catalogue:
 @functools.cache
 def read_catalogue(file: Path = DATA) -> Catalogue:
     """Reads the catalogue, which a test holds to its schema. Raises InvalidData when a key is wrong or missing."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    value = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - both are safe loaders
     try:
-        return _make_catalogue(value)
+        return _make_catalogue(read_data(file))
     except (KeyError, TypeError) as error:
         raise InvalidData(f"{file} does not have the form of releases.schema.json: {error}") from error
 

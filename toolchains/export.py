@@ -110,7 +110,7 @@ def export_meson(
         cpu=cpu,
         launcher=launcher,
         compile_flags=compile_flags,
-        link_flags=[*toolchain.link_flags, *link_flags] if link_flags else [],
+        link_flags=link_flags,
     )
 
 

@@ -32,8 +32,6 @@ class HostToolchain:
     """SHA-256 of everything that a build's result depends on; the same wherever the toolchain lies on the disk."""
     title: str
     """For people: ``ziglang 0.17.1 (clang 22.1.8), static musl, hard float``."""
-    bin: Path
-    """Folder of the programs below, each of which needs no further flags."""
     cc: Path
     cxx: Path
     ar: Path
@@ -45,8 +43,6 @@ class HostToolchain:
     sdk: Sdk | None
     stl: str
     """C++ library: ``c++_static``, ``c++_shared`` or ``none``."""
-    link_flags: tuple[str, ...] = ()
-    """What a build without CMake should add to its links; CMake gets it from `file`."""
     runtime_libraries: tuple[Path, ...] = ()
     """Shared libraries that must travel with the programs."""
     prefixes: tuple[Path, ...] = ()

@@ -16,14 +16,11 @@ from core.errors import (
     IntegrityError,
     InvalidData,
     NetworkError,
-    NoSourceLeft,
-    Offline,
-    OhforgeError,
     SdkIncomplete,
-    ServerUnreached,
     UsageError,
     unknown_name,
 )
+from core.fallback import Fallback
 from core.session import Session
 from toolchains.catalogue import COMPONENTS, HOST_FOLDERS, WANTED_COMPONENTS, find_release, release_of_sdk_version
 from toolchains.fetching import Package, Traffic, unpack_offer
@@ -166,39 +163,21 @@ def _adopt(staging: Path, request: SdkRequest, missing: tuple[str, ...]) -> Inst
 
 
 def _fetch_first(session: Session, request: SdkRequest, staging: Path, traffic: Traffic) -> InstalledSdk:
-    passed_over: list[OhforgeError] = []
+    tries = Fallback(session, request.title, passes=(NetworkError, IntegrityError, SdkIncomplete))
     for name, ask in sources_for(session, request):
-        try:
+        with tries.passing_over(name):
             offer = ask(session, request)
-            session.console.chosen("source", offer.title, _order(request, passed_over))
+            session.console.chosen("source", offer.title, tries.why(_first(request)))
             return _unpack_offer(session, request, offer, staging, traffic)
-        except (NetworkError, IntegrityError, SdkIncomplete) as error:
-            passed_over.append(error)
-            session.console.info(f"    source {name} is passed over: {error.message}")
-    if passed_over and all(isinstance(error, Offline) for error in passed_over):
-        raise Offline(f"{request.title} would have to be downloaded, but --offline forbids all network traffic.")
-    if len(passed_over) == 1:
-        raise passed_over[0]
-    if all(isinstance(error, ServerUnreached) for error in passed_over):
-        listed = "".join(f"\n  - {error.message}" for error in passed_over)
-        raise ServerUnreached(f"No source of {request.title} could be reached:{listed}")
-    # A file that was refused for its hash weighs more than a server that was not there.
-    damaged = [error for error in passed_over if isinstance(error, IntegrityError)]
-    listed = "".join(f"\n  - {error.message}" for error in passed_over)
-    message = f"{request.title} for {request.host} could not be had from any source:{listed}"
-    if damaged:
-        raise IntegrityError(message, remedy=damaged[0].remedy, **damaged[0].details)
-    raise NoSourceLeft(
-        message,
-        remedy="See the reasons above. Behind a slow link or none, fetch the archive elsewhere and name it with "
-        "--archive, or name a mirror of your own with --mirror.",
+    raise tries.error(
+        "See the reasons above. Behind a slow link or none, fetch the archive elsewhere and name it with --archive, or "
+        "name a mirror of your own with --mirror."
     )
 
 
-def _order(request: SdkRequest, passed_over: list[OhforgeError]) -> str:
-    if request.archive or request.mirror:
-        return "--archive" if request.archive else "--mirror"
-    return f"{len(passed_over)} passed over" if passed_over else "first in ohforge.sdk_sources"
+def _first(request: SdkRequest) -> str:
+    """Why the first source is taken."""
+    return "--archive" if request.archive else "--mirror" if request.mirror else "first in ohforge.sdk_sources"
 
 
 def _unpack_offer(session: Session, request: SdkRequest, offer: Offer, staging: Path, traffic: Traffic) -> InstalledSdk:

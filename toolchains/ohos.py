@@ -49,7 +49,6 @@ def prepare_ohos(session: Session, choice: ToolchainChoice, sdk: Sdk) -> HostToo
         file=folder / "toolchain.cmake",
         id=sha256_json(identity),
         title=_describe(build),
-        bin=folder,
         cc=folder / "ohos-cc",
         cxx=folder / "ohos-c++",
         ar=tools / _exe("llvm-ar"),

@@ -90,9 +90,9 @@ def find_sdk(session: Session, path: str = "", *, announce: bool = True) -> Sdk 
     return sdk
 
 
-def require_sdk(session: Session, path: str = "", *, announce: bool = True) -> Sdk:
+def require_sdk(session: Session, path: str = "") -> Sdk:
     """As `find_sdk`, but raises SdkNotFound when there is none."""
-    sdk = find_sdk(session, path, announce=announce)
+    sdk = find_sdk(session, path)
     if sdk is None:
         raise SdkNotFound(
             f"No ohos-sdk is named or installed: nothing in {session.settings.data / 'sdk'}, and none of "
@@ -164,25 +164,25 @@ def _hdc_in(toolchains: Path | None) -> Path | None:
 # what lies in a folder ---------------------------------------------------------------------------
 
 
-def describe_sdk(path: Path, *, api_level: int = 0) -> Sdk:
+def describe_sdk(path: Path) -> Sdk:
     """The SDK in `path`, whatever its layout: the native folder itself, a folder above it, DevEco's, …
 
-    `api_level` chooses among folders that are named after levels (0: the highest). Raises SdkNotFound with the places
-    that were looked at, SdkIncomplete with what is missing and why that usually is.
+    Among folders that are named after levels the highest is taken. Raises SdkNotFound with the places that were looked
+    at, SdkIncomplete with what is missing and why that usually is.
     """
     path = path.expanduser().absolute()
-    for layout, native in _candidates(path, api_level):
+    for layout, native in _candidates(path):
         if _looks_native(native):
             return _describe(native, layout)
     raise _nothing_in(path)
 
 
-def _candidates(path: Path, api_level: int) -> Iterator[tuple[str, Path]]:
+def _candidates(path: Path) -> Iterator[tuple[str, Path]]:
     """The known layouts, in the order in which they are tried."""
     system = {"Windows": "windows", "Darwin": "darwin"}.get(platform.system(), "linux")
     yield "native folder", path
     yield "folder of components", path / "native"
-    for folder in _api_folders(path, api_level):
+    for folder in _api_folders(path):
         yield f"folder of API levels, {folder.name}", folder / "native"
     yield "unpacked release archive", path / system / "native"
     yield "unpacked release archive", path / "ohos-sdk" / system / "native"
@@ -191,12 +191,10 @@ def _candidates(path: Path, api_level: int) -> Iterator[tuple[str, Path]]:
     yield "macOS application", path / "Contents/sdk/default/openharmony/native"
 
 
-def _api_folders(path: Path, api_level: int) -> list[Path]:
+def _api_folders(path: Path) -> list[Path]:
     if not path.is_dir():
         return []
     folders = [folder for folder in path.iterdir() if re.fullmatch(r"\d+(\.\d+)*", folder.name) and folder.is_dir()]
-    if api_level:
-        folders = [folder for folder in folders if _number(folder.name)[0] == api_level]
     return sorted(folders, key=lambda folder: _number(folder.name), reverse=True)
 
 
@@ -219,7 +217,7 @@ def _nothing_in(path: Path) -> SdkNotFound:
             remedy="Install from the release archive with `invoke sdk.fetch --archive FILE`, or unzip the package.",
         )
     looked = ", ".join(
-        native.relative_to(path).as_posix() for _, native in _candidates(path, 0) if native.is_relative_to(path)
+        native.relative_to(path).as_posix() for _, native in _candidates(path) if native.is_relative_to(path)
     )
     return SdkNotFound(f"No ohos-sdk is in {path}: {TOOLCHAIN_FILE} is below none of {looked}.")
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from core.errors import (
     IntegrityError,
-    NetworkError,
     NotFoundOnServer,
     NotTheFile,
-    Offline,
-    ServerUnreached,
     UsageError,
     unknown_name,
 )
+from core.fallback import Fallback
 from core.http import Fetch, post_json, read_small
 from core.http_errors import shown
 from core.session import Session
@@ -107,39 +106,40 @@ def sources_for(session: Session, request: SdkRequest) -> Iterator[tuple[str, As
         yield "archive", ask_archive
         return
     if request.mirror:
-        yield "mirror", ask_mirror
+        yield "mirror", partial(ask_mirror, base=request.mirror, source="mirror")
         return
-    known: dict[str, Ask] = {
-        "mirror": ask_mirror,
-        "mirror2": ask_second_mirror,
-        "components": ask_component_list,
-        "github": ask_github,
+    settings, catalogue = session.settings, read_catalogue()
+    mirrors = {
+        "mirror": (settings.sdk_mirror or catalogue.mirrors[0],),
+        "mirror2": settings.sdk_mirror2 or catalogue.mirrors[1:],
     }
-    for name in session.settings.sdk_sources:
-        if name not in known:
-            raise unknown_name("source in ohforge.sdk_sources", name, known)
-        yield name, known[name]
+    others = {"components": ask_component_list, "github": ask_github}
+    for name in settings.sdk_sources:
+        if name in mirrors:
+            yield from ((name, partial(ask_mirror, base=base, source=name)) for base in mirrors[name])
+        elif name in others:
+            yield name, others[name]
+        else:
+            raise unknown_name("source in ohforge.sdk_sources", name, [*mirrors, *others])
 
 
-def ask_mirror(session: Session, request: SdkRequest) -> Offer:
-    """The release tarball below the mirror's base, with the checksum file beside it."""
-    base = request.mirror or session.settings.sdk_mirror or read_catalogue().mirrors[0]
-    return _ask_base(session, request, base, "mirror")
-
-
-def ask_second_mirror(session: Session, request: SdkRequest) -> Offer:
-    """The same tree on the other addresses; the first that has it is taken."""
-    bases = session.settings.sdk_mirror2 or read_catalogue().mirrors[1:]
-    passed_over: list[NetworkError] = []
-    for base in bases:
-        try:
-            return _ask_base(session, request, base, "mirror2")
-        except Offline:
-            raise
-        except NetworkError as error:
-            passed_over.append(error)
-    kind = ServerUnreached if all(isinstance(error, ServerUnreached) for error in passed_over) else NetworkError
-    raise kind(" ".join(error.message for error in passed_over))
+def ask_mirror(session: Session, request: SdkRequest, *, base: str, source: str) -> Offer:
+    """The release tarball below a mirror's base, with the checksum file beside it."""
+    release = _release_of(request)
+    tries = _archives_in_turn(session, request)
+    for archive in release.archives_for(request.host):
+        url = f"{base.rstrip('/')}/{release.folder}/{archive.file}"
+        with tries.passing_over(shown(url)):
+            digest, known_by = _expected(session, request, archive, url)
+            return TarOffer(
+                source=source,
+                title=shown(url),
+                pieces=(Piece(url=url, size=Fetch(session, url).probe().size),),
+                sha256=digest,
+                known_by=known_by,
+                first_seen_name=_first_seen_name(release, archive),
+            )
+    raise tries.error()
 
 
 def ask_component_list(session: Session, request: SdkRequest) -> Offer:
@@ -173,24 +173,21 @@ def ask_github(session: Session, request: SdkRequest) -> Offer:
     release, catalogue = _release_of(request), read_catalogue()
     base = session.settings.sdk_github or catalogue.github_url
     folder = f"{base.rstrip('/')}/{catalogue.github_repository}/releases/download/v{release.version}"
-    reasons = []
+    tries = _archives_in_turn(session, request)
     for archive in release.archives_for(request.host):
-        try:
+        with tries.passing_over(archive.file):
             digest, known_by = _expected(session, request, archive, f"{folder}/{archive.file}")
             pieces = _whole_or_pieces(session, f"{folder}/{archive.file}")
-        except NotFoundOnServer as error:
-            reasons.append(error.message)
-            continue
-        in_pieces = f" in {len(pieces)} pieces" if len(pieces) > 1 else ""
-        return TarOffer(
-            source="github",
-            title=f"GitHub, {archive.file}{in_pieces}",
-            pieces=pieces,
-            sha256=digest,
-            known_by=known_by,
-            first_seen_name=_first_seen_name(release, archive),
-        )
-    raise NotFoundOnServer(" ".join(reasons))
+            in_pieces = f" in {len(pieces)} pieces" if len(pieces) > 1 else ""
+            return TarOffer(
+                source="github",
+                title=f"GitHub, {archive.file}{in_pieces}",
+                pieces=pieces,
+                sha256=digest,
+                known_by=known_by,
+                first_seen_name=_first_seen_name(release, archive),
+            )
+    raise tries.error()
 
 
 def ask_archive(session: Session, request: SdkRequest) -> Offer:
@@ -231,26 +228,9 @@ def ask_archive(session: Session, request: SdkRequest) -> Offer:
     )
 
 
-def _ask_base(session: Session, request: SdkRequest, base: str, source: str) -> TarOffer:
-    release = _release_of(request)
-    reasons = []
-    for archive in release.archives_for(request.host):
-        url = f"{base.rstrip('/')}/{release.folder}/{archive.file}"
-        try:
-            digest, known_by = _expected(session, request, archive, url)
-            size = Fetch(session, url).probe().size
-        except NotFoundOnServer as error:
-            reasons.append(error.message)
-            continue
-        return TarOffer(
-            source=source,
-            title=shown(url),
-            pieces=(Piece(url=url, size=size),),
-            sha256=digest,
-            known_by=known_by,
-            first_seen_name=_first_seen_name(release, archive),
-        )
-    raise NotFoundOnServer(" ".join(reasons))
+def _archives_in_turn(session: Session, request: SdkRequest) -> Fallback:
+    """For the archives of one server, of which one is enough."""
+    return Fallback(session, request.title, passes=(NotFoundOnServer,), tell=session.console.detail)
 
 
 def _expected(session: Session, request: SdkRequest, archive: Archive, url: str) -> tuple[str, str]:

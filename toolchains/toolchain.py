@@ -75,8 +75,8 @@ def select_toolchain(session: Session, choice: ToolchainChoice) -> SelectedToolc
     return SelectedToolchain(name="ohos", reason=f"there is an SDK, by {found.found_by}", sdk=found)
 
 
-def check_compiler(session: Session, toolchain: HostToolchain, *, cxx: bool = True) -> float:
-    """Compiles and links a small C (and C++) program; returns the seconds that it took.
+def check_compiler(session: Session, toolchain: HostToolchain) -> float:
+    """Compiles and links a small C and a small C++ program; returns the seconds that it took.
 
     A moment when the compiler is ready. zig builds its C and C++ runtimes at the first link for an arch, which takes
     a minute or two and would otherwise look like a configuration that hangs. Raises ToolchainError with the compiler's
@@ -86,9 +86,10 @@ def check_compiler(session: Session, toolchain: HostToolchain, *, cxx: bool = Tr
     import time
 
     started = time.monotonic()
-    languages = [("C", toolchain.cc, "c", "int main(void) { return 0; }\n")]
-    if cxx:
-        languages.append(("C++", toolchain.cxx, "cpp", '#include <string>\nint main() { return std::stoi("0"); }\n'))
+    languages = (
+        ("C", toolchain.cc, "c", "int main(void) { return 0; }\n"),
+        ("C++", toolchain.cxx, "cpp", '#include <string>\nint main() { return std::stoi("0"); }\n'),
+    )
     with tempfile.TemporaryDirectory(prefix="ohforge-") as scratch:
         for language, compiler, suffix, text in languages:
             source, built = Path(scratch, f"main.{suffix}"), Path(scratch, "main.o")
@@ -97,7 +98,7 @@ def check_compiler(session: Session, toolchain: HostToolchain, *, cxx: bool = Tr
                 session.settings.timeouts.build, f"the first {language} link with {toolchain.title}"
             )
             compile_it: list[str | Path] = [compiler, "-O2", "-c", source, "-o", built]
-            link_it: list[str | Path] = [compiler, *toolchain.link_flags, built, "-o", Path(scratch, "main")]
+            link_it: list[str | Path] = [compiler, built, "-o", Path(scratch, "main")]
             with session.console.progress(
                 f"{language} compiler and its runtime for {toolchain.arch.name}", unit="steps"
             ):

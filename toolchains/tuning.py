@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import InvalidData, TuningNotForArch, unknown_name
+from core.data_file import read_data
+from core.errors import TuningNotForArch, unknown_name
 from toolchains.arch import ARCHES, Arch
 
 TUNING_FILE = Path(__file__).with_name("tuning.yaml")
@@ -52,16 +53,7 @@ def find_tuning(name: str, arch: Arch) -> Tuning:
 @functools.cache
 def read_tunings(path: Path) -> Mapping[str, Mapping[str, Tuning]]:
     """All tunings of a file: name → arch → Tuning. Raises InvalidData that names the entry at fault."""
-    import jsonschema
-    import yaml
-
-    value = yaml.safe_load(path.read_text())
-    try:
-        jsonschema.validate(value, SCHEMA)
-    except jsonschema.ValidationError as error:
-        where = " → ".join(str(part) for part in error.absolute_path) or "the file"
-        raise InvalidData(f"{path.name}: {where}: {error.message}") from error
-    return {name: _read_tuning(name, entry) for name, entry in value.items()}
+    return {name: _read_tuning(name, entry) for name, entry in read_data(path, SCHEMA).items()}
 
 
 def _read_tuning(name: str, entry: Mapping[str, Any]) -> dict[str, Tuning]:

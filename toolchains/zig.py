@@ -94,7 +94,6 @@ def prepare_zig(session: Session, choice: ToolchainChoice) -> HostToolchain:
         file=folder / "toolchain.cmake",
         id=_identify(zig, tuning, choice),
         title=_describe(zig, tuning),
-        bin=folder,
         cc=folder / "zig-cc",
         cxx=folder / "zig-c++",
         ar=folder / "zig-ar",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import InvalidData, unknown_name
+from core.data_file import Keys, read_data, wrong_entry
+from core.errors import unknown_name
 from deploy.board.protocol import Profile
 
 FOLDER = Path(__file__).parent / "profiles"
@@ -87,32 +89,21 @@ def _profile(name: str, value: dict[str, Any], emulated: bool) -> Profile:
 
 
 def _read(name: str, folder: Path) -> dict[str, Any]:
-    import yaml
-
     path = folder / f"{name}.yaml"
     if not name or "/" in name or not path.is_file():
         raise unknown_name("board profile", name, [path.stem for path in folder.glob("*.yaml")])
-    try:
-        value = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidData(f"{path} is not YAML: {error}") from error
-    _validate(path, value)
+    value = read_data(path, FOLDER / "schema.json")
+    for keys, sentence in _find_contradictions(value):
+        raise wrong_entry(path, keys, sentence)
     return dict(value)
 
 
-def _validate(path: Path, value: Any) -> None:
-    import json
-
-    import jsonschema
-
-    schema = json.loads((FOLDER / "schema.json").read_text())
-    fault = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
-    if fault is not None:
-        raise InvalidData(f"{path}: {fault.json_path.removeprefix('$.')}: {fault.message}")
+def _find_contradictions(value: dict[str, Any]) -> Iterator[tuple[Keys, str]]:
     if unknown := set(value["static_only"]) - set(value["arches"]):
-        raise InvalidData(f"{path}: static_only names {', '.join(sorted(unknown))}, which is not among arches.")
+        yield ("static_only",), f"static_only names {', '.join(sorted(unknown))}, which is not among arches."
     shown = value["emulation"]
     if shown["governor"] not in shown["governors"]:
-        raise InvalidData(f"{path}: emulation.governor {shown['governor']!r} is not among emulation.governors.")
+        sentence = f"emulation.governor {shown['governor']!r} is not among emulation.governors."
+        yield ("emulation", "governor"), sentence
     if shown["memory_kib"]["available"] > shown["memory_kib"]["total"]:
-        raise InvalidData(f"{path}: emulation.memory_kib has more available than total.")
+        yield ("emulation", "memory_kib", "available"), "emulation.memory_kib has more available than total."

@@ -13,7 +13,7 @@ import hashlib
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +32,7 @@ from core.errors import (
     TransferError,
     UsageError,
 )
+from core.patience import Patience
 from core.process import OnOutput, Result
 from core.session import Session
 from deploy.board.protocol import Profile, ShellResult
@@ -54,12 +55,13 @@ from deploy.hdc.paths import check_key, check_local_file, check_remote_path, har
 
 T = TypeVar("T")
 STOP_SECONDS = 15.0
-RETRY_PAUSES = (0.5, 1.0, 2.0)
-"""Seconds between attempts when hdc refused for a reason that passes."""
+RETRIES = Patience(pause=0.5, growth=2, times=3)
+"""For attempts when hdc refused for a reason that passes."""
 PROBE_SECONDS = 5.0
-PROBE_PAUSES = (0.3, 0.3, 0.5, 1.0)
-"""Seconds between questions to a board that was connected just now: it may swallow the first command."""
-CONFIRM_PAUSE = 1.0
+PROBES = Patience(pause=0.3, growth=1.5, times=4)
+"""For questions to a board that was connected just now: it may swallow the first command."""
+CONFIRMATION = Patience(pause=1.0)
+"""For looking whether a board's user has confirmed."""
 FINISHED = re.compile(r"FileTransfer finish, Size:(\d+), File count = (\d+)")
 TCP_KEY = re.compile(r"[\w.-]+:\d{1,5}")
 
@@ -143,7 +145,7 @@ class HdcBoard:
 
     def _attempt(self, deadline: Deadline, once: Callable[[], T]) -> T:
         """Calls `once`, again when hdc did nothing for a reason that passes or that can be mended."""
-        pauses, mended = [*RETRY_PAUSES], set[str]()
+        pauses, mended = RETRIES.pauses(), set[str]()
         while True:
             try:
                 return once()
@@ -154,7 +156,9 @@ class HdcBoard:
                         self._free_server()
                     raise self._error(refused) from None
 
-    def _mend(self, refused: _Refused, fault: Fault, pauses: list[float], mended: set[str], deadline: Deadline) -> bool:
+    def _mend(
+        self, refused: _Refused, fault: Fault, pauses: Iterator[float], mended: set[str], deadline: Deadline
+    ) -> bool:
         """Does what is to be done about a refusal; False when there is nothing, or no more."""
         if fault.asks_user or (fault.new_server and self.hdc.renew is not None and self._is_tcp):
             if fault.id in mended:
@@ -165,10 +169,12 @@ class HdcBoard:
             self._free_server()
             self._reconnect(deadline)
             return True
-        if not pauses or not (fault.transient or (fault.reconnect and self._is_tcp)):
+        passes = fault.transient or (fault.reconnect and self._is_tcp)
+        pause = next(pauses, None) if passes else None
+        if pause is None:
             return False
         self._session.console.detail(f"{self._serial}: {what_hdc_said(refused.text)}; trying again")
-        self._pause(min(pauses.pop(0), deadline.remaining))
+        self._pause(min(pause, deadline.remaining))
         if fault.reconnect and self._is_tcp:
             self._reconnect(deadline)
         return True
@@ -192,7 +198,7 @@ class HdcBoard:
         self._attempt(deadline, lambda: self._probe(deadline))
 
     def _probe(self, deadline: Deadline) -> None:
-        for pause in PROBE_PAUSES:
+        for pause in PROBES.pauses():
             answer = MarkerReader(token := new_token())
             words = ("-t", self._serial, "shell", wrap_command("true", token))
             waiting = deadline.within(PROBE_SECONDS, f"a sign of life of board {self._serial}")
@@ -205,14 +211,13 @@ class HdcBoard:
             if refused.fault is not None:
                 raise refused
             self._pause(min(pause, deadline.remaining))
-        raise LostConnection(f"Board {self._serial} gave no answer to {len(PROBE_PAUSES)} questions.")
+        raise LostConnection(f"Board {self._serial} gave no answer to {PROBES.times} questions.")
 
     def _wait_for_user(self, deadline: Deadline) -> bool:
         """Waits until the board's user has confirmed; False when the time is over."""
         waiting = deadline.within(self._session.settings.timeouts.authorise, f"the user of board {self._serial}")
         self._session.console.info(confirm_request(self._serial, waiting.remaining))
-        while not waiting.expired:
-            self._pause(min(CONFIRM_PAUSE, waiting.remaining))
+        for _ in CONFIRMATION.rounds(waiting, self._pause):
             try:
                 self._probe(waiting)
                 return True

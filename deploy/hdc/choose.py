@@ -29,7 +29,7 @@ from core.session import PROJECT, Session
 from core.settings import BoardEntry
 from deploy.board.profiles import list_profiles, load_profile
 from deploy.board.protocol import Board
-from deploy.hdc.board import CONFIRM_PAUSE, RETRY_PAUSES, TCP_KEY, Hdc, HdcBoard
+from deploy.hdc.board import CONFIRMATION, RETRIES, TCP_KEY, Hdc, HdcBoard
 from deploy.hdc.errors import confirm_request, find_fault, make_error, without_log_lines
 from deploy.hdc.paths import check_key
 from deploy.hdc.servers import claim_usb_first, connect_board, own_hdc, own_servers, with_folder
@@ -222,7 +222,7 @@ def _connect(session: Session, hdc: Hdc, server: Hdc, key: str) -> tuple[Hdc, bo
 
     A board that is being started refuses at first; and hdc gives up after a second when it has to make its keys.
     """
-    for pause in (*RETRY_PAUSES, None):
+    for pause in (*RETRIES.pauses(), None):
         try:
             return connect_board(session, server, key)
         except BoardOffline as offline:
@@ -263,8 +263,7 @@ def _wait_for_user(session: Session, hdc: Hdc, key: str) -> None:
     waiting = Deadline.after(session.settings.timeouts.authorise, f"the user of board {key}")
     if not waiting.expired:
         session.console.info(confirm_request(key, waiting.remaining))
-    while not waiting.expired:
-        time.sleep(min(CONFIRM_PAUSE, waiting.remaining))
+    for _ in CONFIRMATION.rounds(waiting):
         if any(target.key == key and target.state == "Connected" for target in list_targets(session, hdc)):
             return
     raise BoardUnauthorised(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core import errors
+from core.data_file import read_data
 from core.errors import BoardError, InvalidData, OhforgeError
 
 TABLE = Path(__file__).with_name("errors.yaml")
@@ -47,10 +48,8 @@ class Fault:
 @functools.cache
 def read_faults() -> tuple[Fault, ...]:
     """The table. Raises InvalidData when an entry is not of the form that its head describes."""
-    import yaml
-
     known = {cls.__name__: cls for cls in errors.all_errors()}
-    faults = tuple(_fault(entry, known) for entry in yaml.safe_load(TABLE.read_text(encoding="utf-8")))
+    faults = tuple(_fault(entry, known) for entry in read_data(TABLE))
     if len({fault.id for fault in faults}) != len(faults):
         raise InvalidData(f"{TABLE.name}: two entries have the same id.")
     return faults

@@ -129,16 +129,11 @@ def first_content(session: Session, board: Board, request: RunRequest, stored: S
 
 def validate_record(content: Any) -> None:
     """Raises InvalidData unless `content` has the form of docs/record.schema.json."""
-    import json
-
-    import jsonschema
-
+    from core.data_file import find_fault
     from core.errors import InvalidData
 
-    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-    fault = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(content))
-    if fault is not None:
-        raise InvalidData(f"The run record is not of its form: {fault.json_path}: {fault.message}")
+    if fault := find_fault(content, SCHEMA_FILE):
+        raise InvalidData(f"The run record is not of its form: {fault[1]}")
 
 
 @contextlib.contextmanager

@@ -155,7 +155,7 @@ def _environment(job: BuildJob) -> dict[str, str]:
 
 def _write_programs(job: BuildJob) -> None:
     toolchain = job.toolchain
-    flags = {"compile_flags": job.compile_flags, "link_flags": [*toolchain.link_flags, *job.link_flags]}
+    flags = {"compile_flags": job.compile_flags, "link_flags": job.link_flags}
     launcher = [job.launcher] if job.launcher else []
     texts = {
         NAMES["CC"]: render_build("compiler.sh.jinja", words=[*launcher, toolchain.cc], **flags),

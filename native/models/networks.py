@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.data_file import Keys, explain_yaml_error, find_fault, name_line
 from core.errors import InvalidData, UsageError, nearest
 from core.files import human_bytes, write_atomic
 from native.programs import PROGRAMS
-from native.recipe.recipe import explain_fault
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
@@ -30,16 +30,10 @@ LARGEST_FILE = 64 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Described:
-    """A description as data. `places` has the lines of its entries, by their keys, where the text was YAML."""
+    """A description as data. `node` is what tells its lines, where the text was YAML."""
 
     value: Any
-    places: dict[tuple[str | int, ...], int]
-
-    def line_of(self, keys: tuple[str | int, ...]) -> str:
-        """``, line 7`` for the entry below those keys, or for the nearest around it; empty for JSON."""
-        while keys and keys not in self.places:
-            keys = keys[:-1]
-        return f", line {self.places[keys]}" if keys in self.places else ""
+    node: Node | None = None
 
 
 def prepare_network(path: Path, folder: Path) -> Path:
@@ -65,7 +59,7 @@ def read_description(path: Path) -> Described:
     kind = "YAML" if path.suffix.lower() in YAML_ENDINGS else "JSON"
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return _read_yaml(text) if kind == "YAML" else Described(value=_read_json(text), places={})
+        return _read_yaml(text) if kind == "YAML" else Described(value=_read_json(text))
     except RecursionError as error:
         raise InvalidData(f"{path} is nested too deeply.") from error
     except ValueError as error:  # Of JSON, of its encoding, and _read_yaml's.
@@ -74,18 +68,13 @@ def read_description(path: Path) -> Described:
 
 def check_description(path: Path, described: Described) -> None:
     """Raises InvalidData for the first thing that is wrong, with its line where that is known."""
-    import jsonschema
-    from jsonschema.exceptions import best_match
-
-    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-    fault = best_match(jsonschema.Draft202012Validator(schema).iter_errors(described.value))
+    fault = find_fault(described.value, SCHEMA_FILE) or next(_find_faults(described.value), None)
     if fault is not None:
-        raise InvalidData(f"{path}{described.line_of(tuple(fault.absolute_path))}: {explain_fault(fault)}")
-    for keys, sentence in _find_faults(described.value):
-        raise InvalidData(f"{path}{described.line_of(keys)}: {sentence}")
+        keys, sentence = fault
+        raise InvalidData(f"{path}{name_line(described.node, keys)}: {sentence}")
 
 
-def _find_faults(network: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _find_faults(network: dict[str, Any]) -> Iterator[tuple[Keys, str]]:
     """What a schema cannot say: keys of the entry, and what is wrong with it."""
     known: list[str] = []
     layers = {layer["name"] for layer in network["layers"]}
@@ -111,9 +100,7 @@ def _find_faults(network: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...
             yield ("outputs", index), f"The output {name!r} is none of the layers; {nearest(name, layers)}."
 
 
-def _find_wrong_values(
-    keys: tuple[str | int, ...], name: str, tensor: dict[str, Any]
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _find_wrong_values(keys: Keys, name: str, tensor: dict[str, Any]) -> Iterator[tuple[Keys, str]]:
     values, wanted = tensor["values"], math.prod(tensor["shape"])
     if "seed" in tensor:
         yield (*keys, "seed"), f"{name} has values and a seed; only one can hold."
@@ -171,24 +158,19 @@ def _read_yaml(text: str) -> Described:
     try:
         loader = Loader(text)
         node = loader.get_single_node()
-        places = dict(_places(node))
-        return Described(value=None if node is None else loader.construct_document(node), places=places)
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise ValueError(f"{line}{error.problem or error.context}") from error
+        _check_keys(node)
+        return Described(value=None if node is None else loader.construct_document(node), node=node)
     except yaml.YAMLError as error:
-        raise ValueError(str(error).splitlines()[0]) from error  # A character that YAML does not have.
+        raise ValueError(explain_yaml_error(error)) from error
 
 
-def _places(node: Node | None, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """The line of every entry, by the keys that lead to it. Raises YAML's error for a key that is there twice."""
+def _check_keys(node: Node | None) -> None:
+    """Raises YAML's error for a key that is no text, or that is there twice."""
     import yaml
 
-    if node is not None:
-        yield keys, node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            yield from _places(item, (*keys, index))
+        for item in node.value:
+            _check_keys(item)
     elif isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
@@ -197,4 +179,4 @@ def _places(node: Node | None, keys: tuple[str | int, ...] = ()) -> Iterator[tup
             if key.value in seen:
                 raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
             seen.add(key.value)
-            yield from _places(value, (*keys, str(key.value)))
+            _check_keys(value)

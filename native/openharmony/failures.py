@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from core.data_file import read_data
 from core.errors import InvalidData, UsageError
 from native.build.job import first_errors
 
@@ -100,14 +101,12 @@ def read_tail(path: Path) -> bytes:
 @cache
 def load_failures() -> tuple[KnownFailure, ...]:
     """The table; raises InvalidData when it has another form."""
-    import yaml
-
+    rows = read_data(FILE)
     try:
-        rows = yaml.safe_load(FILE.read_text(encoding="utf-8"))
         if wrong := [row for row in rows if set(row) != KEYS]:
             raise InvalidData(f"{FILE}: an entry must have {', '.join(sorted(KEYS))}, not {', '.join(wrong[0])}.")
         return tuple(KnownFailure(**{**row, "pattern": re.compile(row["pattern"])}) for row in rows)
-    except (yaml.YAMLError, TypeError, re.error) as error:
+    except (TypeError, re.error) as error:
         raise InvalidData(f"{FILE} is not a table of failures: {error!r}") from error
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.check import Check
+from core.data_file import read_data
 from core.errors import InvalidData, TreeNotReady
 from core.files import human_bytes
 from native.openharmony.tree import DATA, Component, SourceTree
@@ -90,10 +91,8 @@ def safe_jobs(machine: Machine, jobs: int) -> int:
 @cache
 def load_table() -> Mapping[str, Any]:
     """``prerequisites.yaml``; raises InvalidData when it has another form."""
-    import yaml
-
     file = DATA / "prerequisites.yaml"
-    table = yaml.safe_load(file.read_text(encoding="utf-8"))
+    table = read_data(file)
     if set(table) != {"systems", "memory", "disk", "least_disk", "programs"}:
         raise InvalidData(f"{file} must have systems, memory, disk, least_disk and programs.")
     for row in table["programs"]:

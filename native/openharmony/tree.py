@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from core.data_file import read_data
 from core.errors import InvalidData, NotASourceTree, unknown_name
 
 DATA = Path(__file__).resolve().parent
@@ -149,10 +150,8 @@ def list_bundles(tree: SourceTree) -> dict[str, tuple[Path, tuple[Path, ...]]]:
 @cache
 def load_components() -> Mapping[str, Mapping[str, Any]]:
     """``components.yaml``; raises InvalidData when it has another form."""
-    import yaml
-
     file = DATA / "components.yaml"
-    table = yaml.safe_load(file.read_text(encoding="utf-8"))
+    table = read_data(file)
     keys = {"title", "targets", "folders", "libraries", "headers"}
     for name, row in table.items():
         if set(row) != keys or not row["targets"] or not row["folders"]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from core.data_file import read_data
 from core.errors import InvalidData
 from native.programs import PROGRAMS
 
@@ -72,12 +73,10 @@ def infer_device(output: str, log: str = "") -> DeviceUse:
 
 @cache
 def _load_evidence() -> tuple[tuple[re.Pattern[str], str], ...]:
-    import yaml
-
+    rows = read_data(EVIDENCE_FILE)
     try:
-        rows = yaml.safe_load(EVIDENCE_FILE.read_text(encoding="utf-8"))
         evidence = tuple((re.compile(row["pattern"]), str(row["means"])) for row in rows)
-    except (yaml.YAMLError, KeyError, TypeError, re.error) as error:
+    except (KeyError, TypeError, re.error) as error:
         raise InvalidData(f"{EVIDENCE_FILE} is not a table of traces: {error!r}") from error
     if wrong := {means for _, means in evidence} - {"cpu", "nnrt"}:
         raise InvalidData(f"{EVIDENCE_FILE} has the meanings {', '.join(sorted(wrong))}; only cpu and nnrt are known.")

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from core.data_file import read_data
 from core.errors import InvalidData
 from native.programs import PROGRAMS
 
@@ -94,12 +95,7 @@ def load_statuses(program: str) -> StatusTable:
 
 
 def _read(file: Path, kind: type) -> Any:
-    import yaml
-
-    try:
-        value = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InvalidData(f"{file} is not YAML: {error}") from error
+    value = read_data(file)
     if not isinstance(value, kind):
         raise InvalidData(f"{file} must hold a {kind.__name__}.")
     return value

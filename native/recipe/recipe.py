@@ -6,23 +6,20 @@ products that a run names, groups of a pattern) is checked here.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from core.errors import InvalidData, nearest, unknown_name
+from core.data_file import Keys, name_keys, read_data, wrong_entry
+from core.errors import unknown_name
 from native.programs import PROGRAMS
 from native.recipe.flags import Flag
-from native.recipe.runspec import MetricPattern, RunSpec, check_placeholders
+from native.recipe.runspec import MetricPattern, RunSpec, find_unknown_placeholders
 from native.source.kinds import FolderSource, GithubArchive, PypiSdist, Source
 from toolchains.arch import ARCHES
 from toolchains.host_toolchain import HOST_TOOLCHAINS
-
-if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
 
 FILE = "recipe.yaml"
 PLACEHOLDERS = {
@@ -131,7 +128,7 @@ def read_flags() -> dict[str, tuple[Flag, ...]]:
     """
     found: dict[str, list[Flag]] = {}
     for name in list_recipes():
-        value = _read_yaml(PROGRAMS / name / FILE)
+        value = read_data(PROGRAMS / name / FILE)
         for entry in value.get("run", ()):
             found.setdefault(f"a .{entry['model']} model", []).extend(map(_make_flag, entry.get("flags", ())))
         for entry in value["products"]:
@@ -171,54 +168,11 @@ def recipe_for_model(kind: str) -> Recipe:
 
 
 def _read_recipe(file: Path) -> Recipe:
-    value = _read_yaml(file)
-    _check_form(value, file)
+    value = read_data(file, Path(__file__).with_name("recipe.schema.json"))
     recipe = _make_recipe(value, file.parent)
-    _check_meaning(recipe, file)
+    for keys, sentence in _find_faults(recipe):
+        raise wrong_entry(file, keys, f"{name_keys(keys)}: {sentence}")
     return recipe
-
-
-def _read_yaml(file: Path) -> Any:
-    import yaml
-
-    try:
-        return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidData(f"{file} is not YAML: {error}") from error
-
-
-def _check_form(value: Any, file: Path) -> None:
-    import jsonschema
-    from jsonschema.exceptions import best_match
-
-    schema = json.loads(Path(__file__).with_name("recipe.schema.json").read_text())
-    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(["regex"]))
-    error = best_match(validator.iter_errors(value))
-    if error is not None:
-        raise InvalidData(f"{file}: {explain_fault(error)}")
-
-
-def explain_fault(error: ValidationError) -> str:
-    """A schema's complaint as a sentence that names the key."""
-    key = error.json_path.removeprefix("$").removeprefix(".") or "the file"
-    schema: Any = error.schema
-    rule: Any = error.validator_value
-    match error.validator:
-        case "additionalProperties" if isinstance(error.instance, dict):
-            known = schema.get("properties", {})
-            unknown = next(name for name in error.instance if name not in known)
-            return f"{key} has the unknown key {unknown!r}; {nearest(str(unknown), known)}."
-        case "required" if isinstance(error.instance, dict):
-            missing = [name for name in rule if name not in error.instance]
-            return f"{key} lacks {', '.join(missing)}."
-        case "enum":
-            return f"{key} is {error.instance!r}; {nearest(str(error.instance), map(str, rule))}."
-        case "not":
-            return f"{key} is {error.instance!r}, but must be a path below the folder, without '..'."
-        case "pattern":
-            return f"{key} is {error.instance!r}, which does not have the form {rule}."
-        case _:
-            return f"{key}: {error.message}."
 
 
 def _make_recipe(value: dict[str, Any], folder: Path) -> Recipe:
@@ -288,69 +242,67 @@ def _make_run(entry: dict[str, Any]) -> RunSpec:
     return RunSpec(**fields)
 
 
-def _check_meaning(recipe: Recipe, file: Path) -> None:
+def _find_faults(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    """What a schema cannot say: keys of the entry, and what is wrong with it."""
     for key, names in (("products", [p.name for p in recipe.products]), ("run", [r.model for r in recipe.run])):
         for name in {name for name in names if names.count(name) > 1}:
-            raise InvalidData(f"{file}: {key} has {name!r} more than once.")
+            yield (key,), f"{name!r} is there more than once."
     files = [Path(product.path).name for product in recipe.products]
     for name in {name for name in files if files.count(name) > 1}:
-        raise InvalidData(f"{file}: products has the file name {name!r} more than once; they lie in one folder.")
+        yield ("products",), f"the file name {name!r} is there more than once, and all lie in one folder."
     for index, rule in enumerate(recipe.rules):
-        _check_conditions(rule, f"{file}: rules[{index}].when")
-    for key, text in _texts_with_placeholders(recipe):
-        check_placeholders(text, PLACEHOLDERS, f"{file}: {key}")
-    for index, product in enumerate(recipe.products):
-        for path in product.add_sources:
-            if not path.is_file():
-                raise InvalidData(f"{file}: products[{index}].add_sources names {path}, which is not there.")
+        yield from _find_faults_of_rule(rule, ("rules", index))
     kinds = {product.name: product.kind for product in recipe.products}
     for index, product in enumerate(recipe.products):
-        where = f"{file}: products[{index}]"
-        if product.of_source and product.kind != "file":
-            raise InvalidData(
-                f"{where}.from: only a product of kind file can come from the source, not a {product.kind}."
-            )
-        for name in product.with_files:
-            if kinds.get(name) != "file":
-                files = [name for name, kind in kinds.items() if kind == "file"]
-                raise InvalidData(f"{where}.with: {unknown_name('product of kind file', name, files).message}")
+        yield from _find_faults_of_product(product, ("products", index), kinds)
     for index, source in enumerate(recipe.sources):
         if isinstance(source, FolderSource) and not source.path.is_dir():
-            raise InvalidData(f"{file}: sources[{index}].path names {source.path}, which is not there.")
+            yield ("sources", index, "path"), f"there is no folder {source.path}."
     for index, spec in enumerate(recipe.run):
-        _check_run(recipe, spec, f"{file}: run[{index}]")
+        yield from _find_faults_of_run(spec, ("run", index), list(kinds))
 
 
-def _check_conditions(rule: Rule, where: str) -> None:
+def _find_faults_of_rule(rule: Rule, here: Keys) -> Iterator[tuple[Keys, str]]:
     for name, known in (("arch", tuple(ARCHES)), ("toolchain", HOST_TOOLCHAINS)):
         for value in rule.when.get(name, ()):
             if value not in known:
-                raise InvalidData(f"{where}.{name}: {unknown_name(name, value, known).message}")
+                yield (*here, "when", name), unknown_name(name, value, known).message
+    texts: list[tuple[Keys, str]] = [
+        *(((*here, "options", name), value) for name, value in rule.options.items()),
+        *(((*here, "compile_flags"), flag) for flag in rule.compile_flags),
+        *(((*here, "link_flags"), flag) for flag in rule.link_flags),
+    ]
+    for keys, text in texts:
+        for sentence in find_unknown_placeholders(text, PLACEHOLDERS):
+            yield keys, sentence
 
 
-def _texts_with_placeholders(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    for index, rule in enumerate(recipe.rules):
-        for name, value in rule.options.items():
-            yield f"rules[{index}].options.{name}", value
-        for flag in rule.compile_flags:
-            yield f"rules[{index}].compile_flags", flag
-        for flag in rule.link_flags:
-            yield f"rules[{index}].link_flags", flag
+def _find_faults_of_product(product: ProductSpec, here: Keys, kinds: Mapping[str, str]) -> Iterator[tuple[Keys, str]]:
+    for path in product.add_sources:
+        if not path.is_file():
+            yield (*here, "add_sources"), f"there is no file {path}."
+    if product.of_source and product.kind != "file":
+        yield (*here, "from"), f"only a product of kind file can come from the source, not a {product.kind}."
+    for name in product.with_files:
+        if kinds.get(name) != "file":
+            files = [name for name, kind in kinds.items() if kind == "file"]
+            yield (*here, "with"), unknown_name("product of kind file", name, files).message
 
 
-def _check_run(recipe: Recipe, spec: RunSpec, where: str) -> None:
-    names = [product.name for product in recipe.products]
-    if spec.product not in names:
-        raise InvalidData(f"{where}.product: {unknown_name('product', spec.product, names).message}")
+def _find_faults_of_run(spec: RunSpec, here: Keys, products: Sequence[str]) -> Iterator[tuple[Keys, str]]:
+    if spec.product not in products:
+        yield (*here, "product"), unknown_name("product", spec.product, products).message
     for flag in spec.flags:
         if flag.parameter and flag.parameter not in spec.defaults:
-            raise InvalidData(f"{where}.flags: {unknown_name('parameter', flag.parameter, spec.defaults).message}")
+            yield (*here, "flags"), unknown_name("parameter", flag.parameter, spec.defaults).message
     for word in (word for group in spec.arguments for word in group):
-        check_placeholders(word, {**spec.defaults, "model": ""}, f"{where}.arguments")
+        for sentence in find_unknown_placeholders(word, {**spec.defaults, "model": ""}):
+            yield (*here, "arguments"), sentence
     for index, metric in enumerate(spec.metrics):
         groups = set(metric.pattern.groupindex)
         if groups != set(metric.units):
-            raise InvalidData(
-                f"{where}.metrics[{index}]: the pattern's groups ({', '.join(sorted(groups)) or 'none'}) are not the "
-                f"names that have units ({', '.join(sorted(metric.units))})."
+            yield (
+                (*here, "metrics", index),
+                f"the pattern's groups ({', '.join(sorted(groups)) or 'none'}) are not the names that have units "
+                f"({', '.join(sorted(metric.units))}).",
             )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from core.errors import InvalidData, UsageError, unknown_name
+from core.errors import UsageError, unknown_name
 from native.recipe.flags import Flag
 
 Value = str | int | float
@@ -101,11 +101,11 @@ def fill(text: str, values: Mapping[str, Value]) -> str:
     return PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), text)
 
 
-def check_placeholders(text: str, known: Mapping[str, object], where: str) -> None:
-    """Raises InvalidData when `text` has a placeholder that is not among `known`; `where` names file and key."""
+def find_unknown_placeholders(text: str, known: Mapping[str, object]) -> Iterator[str]:
+    """A sentence for each placeholder of `text` that is not among `known`."""
     for name in PLACEHOLDER.findall(text):
         if name not in known:
-            raise InvalidData(f"{where}: {unknown_name('placeholder', name, known).message}")
+            yield unknown_name("placeholder", name, known).message
 
 
 def _checked(name: str, value: Value, defaults: Mapping[str, Value]) -> Value:

@@ -14,13 +14,11 @@ from core.errors import (
     HostToolMissing,
     IntegrityError,
     NetworkError,
-    NoSourceLeft,
-    Offline,
-    OhforgeError,
     SourceError,
     UsageError,
     unknown_name,
 )
+from core.fallback import Fallback
 from core.files import human_bytes, sha256_json, write_json
 from core.locks import hold
 from core.session import Session
@@ -57,28 +55,19 @@ def fetch_source(session: Session, wanted: Sourced) -> Path:
 
 
 def _fetch_first(session: Session, wanted: Sourced, folder: Path) -> None:
-    passed_over: list[OhforgeError] = []
+    tries = Fallback(
+        session,
+        f"{wanted.name} {wanted.version}",
+        passes=(NetworkError, IntegrityError, SourceError, HostToolMissing),
+    )
     for source in _in_order(session, wanted):
-        try:
+        with tries.passing_over(_title(source)):
             archive = _fetch_archive(session, wanted, source)
             _unpack(session, wanted, source, archive, folder)
-        except (NetworkError, IntegrityError, SourceError, HostToolMissing) as error:
-            passed_over.append(error)
-            session.console.info(f"    source {_title(source)} is passed over: {error.message}")
-            continue
-        session.console.chosen("source", f"{wanted.name} {wanted.version} from {_title(source)}", _why(passed_over))
-        return
-    if passed_over and all(isinstance(error, Offline) for error in passed_over):
-        raise Offline(
-            f"The source of {wanted.name} {wanted.version} is not in the cache, and --offline forbids to fetch it."
-        )
-    if len(passed_over) == 1:
-        raise passed_over[0]
-    listed = "".join(f"\n  - {error.message}" for error in passed_over)
-    raise NoSourceLeft(
-        f"No source of {wanted.name} {wanted.version} could be had:{listed}",
-        remedy="See the reasons above; `ohforge.program_sources` and pip's configuration say where to look.",
-    )
+            why = tries.why("first in ohforge.program_sources")
+            session.console.chosen("source", f"{wanted.name} {wanted.version} from {_title(source)}", why)
+            return
+    raise tries.error("See the reasons above; `ohforge.program_sources` and pip's configuration say where to look.")
 
 
 def _in_order(session: Session, wanted: Sourced) -> list[Source]:
@@ -179,7 +168,3 @@ def _title(source: Source) -> str:
     if isinstance(source, GithubArchive):
         return f"GitHub ({source.repository} at {source.ref})"
     return str(source.path)
-
-
-def _why(passed_over: list[OhforgeError]) -> str:
-    return f"{len(passed_over)} passed over" if passed_over else "first in ohforge.program_sources"

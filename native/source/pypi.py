@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,16 +19,26 @@ from urllib.parse import urlsplit, urlunsplit
 
 from core.deadline import Deadline
 from core.download import Downloaded, download_cached, in_cache
-from core.errors import HostToolMissing, NetworkError, NoSourceLeft, OhforgeError
+from core.errors import (
+    HostToolMissing,
+    IntegrityError,
+    NetworkError,
+    NoSourceLeft,
+    NotFoundOnServer,
+    Offline,
+    OhforgeError,
+)
+from core.fallback import Fallback
 from core.http import CONNECT_SECONDS, MAY_HEAL, SILENCE_SECONDS, Transport, path_of_file_url, refuse_offline
 from core.http_errors import shown
+from core.patience import Patience
 from core.session import Session
 
 if TYPE_CHECKING:
     import requests
     from pypi_simple import DistributionPackage
 
-RETRIES = 4
+PATIENCE = Patience(pause=0.5, growth=2, times=4)
 PIP_SECTIONS = ("global", "download", ":env:")
 """Parts of pip's configuration that `pip download` would read, weakest first."""
 
@@ -44,6 +54,11 @@ class IndexSettings:
     client_cert: str = ""
     proxy: str = ""
     trusted_hosts: tuple[str, ...] = ()
+
+    def places(self) -> list[tuple[str, bool]]:
+        """Where to look, places of this machine first, and whether a place has a folder for each project."""
+        places = [(place, False) for place in self.find_links] + [(url, True) for url in self.index_urls]
+        return sorted(places, key=lambda entry: not _local_path(entry[0]))
 
     def transport(self, url: str) -> Transport:
         parts = urlsplit(url)
@@ -104,23 +119,18 @@ def fetch_file(session: Session, project: str, filename: str, *, sha256: str, si
     if kept is not None:
         return Downloaded(path=kept, bytes_downloaded=0, bytes_reused=kept.stat().st_size, sha256=sha256, seconds=0.0)
     index = read_index_settings(session)
-    reasons: list[str] = []
-    for place, found in _offers(session, index, project, filename, reasons):
-        if found.sha256 and found.sha256 != sha256:
-            reasons.append(f"{shown(place)} offers another {filename}: sha256 {found.sha256}, not {sha256}")
-            continue
-        try:
+    tries = Fallback(session, filename, tell=session.console.detail)
+    for place, by_project in index.places():
+        with tries.passing_over(shown(place)):
+            found = _look_in(session, index, place, project if by_project else "", filename)
+            if found.sha256 and found.sha256 != sha256:
+                raise IntegrityError(f"{shown(place)} offers another {filename}: sha256 {found.sha256}, not {sha256}")
             got = download_cached(
                 session, found.url, sha256=sha256, size=size, title=filename, transport=index.transport(found.url)
             )
-        except OhforgeError as error:
-            if not isinstance(error, NetworkError) and error.code != "OHF6701":
-                raise
-            reasons.append(error.message)
-            continue
-        session.console.detail(f"{filename} from {shown(found.url)}")
-        return got
-    raise _nowhere(session, project, filename, reasons)
+            session.console.detail(f"{filename} from {shown(found.url)}")
+            return got
+    raise _nowhere(session, project, filename, tries.listed)
 
 
 def _index_settings(options: Mapping[str, str]) -> IndexSettings:
@@ -139,28 +149,24 @@ def _index_settings(options: Mapping[str, str]) -> IndexSettings:
     )
 
 
-def _offers(
-    session: Session, index: IndexSettings, project: str, filename: str, reasons: list[str]
-) -> Iterator[tuple[str, FoundFile]]:
-    """What each place offers under that name, local places first; why a place offers nothing goes to `reasons`."""
-    places = [(place, False) for place in index.find_links] + [(url, True) for url in index.index_urls]
-    for place, by_project in sorted(places, key=lambda entry: not _local_path(entry[0])):
-        try:
-            for found in _look_in(session, index, place, project if by_project else "", filename):
-                yield place, found
-                break
-            else:
-                reasons.append(f"{shown(place)} does not have {filename}")
-        except NetworkError as error:
-            reasons.append(error.message)
+def _look_in(session: Session, index: IndexSettings, place: str, project: str, filename: str) -> FoundFile:
+    """Looks for a file in an index (`project` given) or among find-links (`project` empty).
 
-
-def _look_in(session: Session, index: IndexSettings, place: str, project: str, filename: str) -> Iterator[FoundFile]:
-    """Looks for a file in an index (`project` given) or among find-links (`project` empty)."""
+    Raises NotFoundOnServer when it is not there, and other NetworkErrors.
+    """
     folder = _local_path(place)
     if folder is not None:
-        yield from _look_in_folder(folder / _normal(project) if project else folder, project, filename)
-        return
+        found = _look_in_folder(folder / _normal(project) if project else folder, project, filename)
+    else:
+        found = _look_on_server(session, index, place, project, filename)
+    if found is None:
+        raise NotFoundOnServer(f"{shown(place)} does not have {filename}")
+    return found
+
+
+def _look_on_server(
+    session: Session, index: IndexSettings, place: str, project: str, filename: str
+) -> FoundFile | None:
     refuse_offline(session, place)
     transport = index.transport(place)
     with transport.http(session) as http, warnings.catch_warnings():
@@ -169,18 +175,19 @@ def _look_in(session: Session, index: IndexSettings, place: str, project: str, f
         packages = _ask_index(http, place, project) if project else _ask_page(http, place)
     for package in packages:
         if package.filename == filename:
-            yield FoundFile(url=_with_login(package.url, place), sha256=(package.digests or {}).get("sha256", ""))
+            return FoundFile(url=_with_login(package.url, place), sha256=(package.digests or {}).get("sha256", ""))
+    return None
 
 
-def _look_in_folder(folder: Path, project: str, filename: str) -> Iterator[FoundFile]:
+def _look_in_folder(folder: Path, project: str, filename: str) -> FoundFile | None:
     if (folder / filename).is_file():
-        yield FoundFile(url=(folder / filename).resolve().as_uri())
-        return
+        return FoundFile(url=(folder / filename).resolve().as_uri())
     page = folder if folder.is_file() else folder / "index.html"
     if page.is_file():
         for package in _links(page.read_text("utf-8", "replace"), page.resolve().as_uri(), project):
             if package.filename == filename and path_of_file_url(package.url).is_file():
-                yield FoundFile(url=package.url.partition("#")[0], sha256=(package.digests or {}).get("sha256", ""))
+                return FoundFile(url=package.url.partition("#")[0], sha256=(package.digests or {}).get("sha256", ""))
+    return None
 
 
 def _ask_index(http: requests.Session, place: str, project: str) -> Iterable[DistributionPackage]:
@@ -226,7 +233,8 @@ def _retry(http: requests.Session) -> None:
     from urllib3 import Retry
 
     healing = (*MAY_HEAL, 500, 502, 503, 504)
-    adapter = HTTPAdapter(max_retries=Retry(total=RETRIES, backoff_factor=0.5, status_forcelist=healing))
+    retry = Retry(total=PATIENCE.times, backoff_factor=PATIENCE.pause, status_forcelist=healing)
+    adapter = HTTPAdapter(max_retries=retry)
     http.mount("https://", adapter)
     http.mount("http://", adapter)
 
@@ -259,12 +267,9 @@ def _with_login(url: str, index_url: str) -> str:
     return urlunsplit(file)
 
 
-def _nowhere(session: Session, project: str, filename: str, reasons: list[str]) -> OhforgeError:
+def _nowhere(session: Session, project: str, filename: str, listed: str) -> OhforgeError:
     if session.settings.offline:
-        from core.errors import Offline
-
         return Offline(f"{filename} is not in the cache and would have to be downloaded, but --offline forbids it.")
-    listed = "".join(f"\n  - {reason}" for reason in reasons)
     return NoSourceLeft(
         f"{filename} (package {project}) is in none of the places that pip is configured for:{listed}",
         remedy="Name a reachable mirror in pip's configuration (`pip config set global.index-url …`), or put the file "

@@ -10,6 +10,7 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import OhforgeError
+from core.patience import Patience
 from deploy.board.protocol import Board
 from deploy.emulator.stand_in.program import write_stand_in
 from deploy.hdc import board as hdc
@@ -48,7 +49,7 @@ def use_boards(home: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
-    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(hdc, "RETRIES", Patience(pause=0.05, times=3))
     monkeypatch.setattr(hdc, "STOP_SECONDS", 8.0)
 
 

@@ -51,7 +51,6 @@ def make_toolchain(arch: Arch = ARM64, **changes: Any) -> HostToolchain:
         file=nowhere / "toolchain.cmake",
         id="1" * 64,
         title="a compiler 1.0",
-        bin=nowhere,
         cc=nowhere / "cc",
         cxx=nowhere / "c++",
         ar=nowhere / "ar",

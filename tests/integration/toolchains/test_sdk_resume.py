@@ -25,6 +25,7 @@ import core.sha256
 import toolchains.onepass
 from core.console import Console, Verbosity
 from core.errors import NotEnoughSpace, NotFoundOnServer
+from core.patience import Patience
 from core.session import PROJECT, Session
 from tests.support.loopback import Loopback
 from tests.support.sdk_server import archive_path, listing, serve_list, serve_mirror, unpack_by_hand
@@ -40,7 +41,7 @@ VERSION = "5.0.0"
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state is saved so often that archives of some megabytes behave as those of some gigabytes."""
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr(core.http, "PATIENCE", Patience(pause=0.01, times=1))
     monkeypatch.setattr(toolchains.onepass, "CHECKPOINT_BYTES", 64 * 1024)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import core.http
+from core.patience import Patience
 from tests.support.loopback import Loopback
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(core.http, "PATIENCE", Patience(pause=0.01, times=3))
 
 
 @pytest.fixture

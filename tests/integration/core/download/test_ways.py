@@ -18,6 +18,7 @@ from core.errors import (
     ServerUnreached,
 )
 from core.http import Transport
+from core.patience import Patience
 from core.session import Session
 from tests.support.downloads import CONTENT, DIGEST
 from tests.support.loopback import Loopback, make_certificate
@@ -117,7 +118,7 @@ def test_a_server_that_was_never_reached_is_soon_given_up(
         asked.append(address)
         raise failure
 
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,) * 9)
+    monkeypatch.setattr(core.http, "PATIENCE", Patience(pause=0.01, times=9))
     monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
     with pytest.raises(ServerUnreached, match=f"no connection to mirror.example .*{said}") as caught:
         download(session, "http://mirror.example/file.bin", target)
@@ -139,7 +140,7 @@ def test_a_server_that_goes_away_in_the_middle_is_waited_for(
         options.pop("socket_options", None)
         return connects(address, *words, **options)
 
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,) * 9)
+    monkeypatch.setattr(core.http, "PATIENCE", Patience(pause=0.01, times=9))
     monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
     assert download(session, url, target, sha256=DIGEST).path.read_bytes() == CONTENT
     assert not away[0]

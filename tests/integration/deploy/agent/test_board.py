@@ -14,6 +14,7 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import LostConnection
+from core.patience import Patience
 from core.session import Session
 from deploy.agent import agent as agent_module
 from deploy.agent.agent import (
@@ -49,7 +50,7 @@ def own_boards(home: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("OHFORGE_EMULATOR_HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
-    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr(hdc, "RETRIES", Patience(pause=0.05, times=3))
     monkeypatch.setattr(agent_module, "_built", lambda session: built)
     yield
     for folder in home.glob("emulated-*"):

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import yaml
 
+from core.patience import Patience
 from deploy.board import survey as inspect
 from deploy.hdc import board as hdc
 from deploy.hdc import choose
@@ -45,7 +46,7 @@ def cells(benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, request: p
     seconds = HURRY if fault in HANGING else PATIENCE
     for name in ("OHFORGE_DATA_DIR", "OHFORGE_CACHE_DIR"):
         monkeypatch.delenv(name)
-    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(hdc, "RETRIES", Patience(pause=0.01, times=3))
     monkeypatch.setattr(hdc, "STOP_SECONDS", 3.0 if fault in HANGING else 15.0)
     monkeypatch.setattr(inspect, "SURVEY_SECONDS", seconds)
     monkeypatch.setattr(choose, "LIST_SECONDS", seconds)

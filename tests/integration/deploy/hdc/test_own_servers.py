@@ -12,6 +12,7 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import BoardOffline, BoardUnauthorised, DeadlineExpired, LostConnection
+from core.patience import Patience
 from core.session import Session
 from deploy.emulator.board.boards import EmulatedBoard, create_board, list_emulated, start_board, stop_board
 from deploy.emulator.board.faults import FaultFile
@@ -116,7 +117,7 @@ def test_a_command_whose_link_breaks_is_ended_through_a_new_link(
 def test_a_board_that_does_not_come_back_is_told_within_the_deadline(
     session: Session, boards: tuple[EmulatedBoard, EmulatedBoard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdc, "RETRY_PAUSES", (0.05, 0.05))
+    monkeypatch.setattr(hdc, "RETRIES", Patience(pause=0.05, times=2))
     board = choose_board(session, boards[0].key)
     FaultFile(folder=boards[0].folder).set("offline")
     with pytest.raises(BoardOffline):

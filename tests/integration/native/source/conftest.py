@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import core.http
+from core.patience import Patience
 from native.source.fetch import GITHUB_VARIABLE
 from tests.support.loopback import Loopback
 
@@ -18,8 +19,8 @@ def only_own_index(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,))
-    monkeypatch.setattr("native.source.pypi.RETRIES", 1)
+    monkeypatch.setattr(core.http, "PATIENCE", Patience(pause=0.01, times=1))
+    monkeypatch.setattr("native.source.pypi.PATIENCE", Patience(pause=0.01, times=1))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import core.http
+from core.patience import Patience
 from core.session import Session
 from tests.support.loopback import Loopback
 from tests.support.sdk_fetching import HOST
@@ -20,7 +21,7 @@ from tests.support.standin_sdk.pack import Release, make_release
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core.http, "PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr(core.http, "PATIENCE", Patience(pause=0.01, times=1))
 
 
 @pytest.fixture

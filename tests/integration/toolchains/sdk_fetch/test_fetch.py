@@ -24,6 +24,7 @@ from tests.support.sdk_fetching import HOST, nothing_is_installed
 from tests.support.sdk_server import (
     LIST,
     MIRROR2,
+    archive_path,
     listing,
     serve_github,
     serve_list,
@@ -104,6 +105,22 @@ def test_the_second_mirror_is_used_when_the_first_lacks_the_file_and_the_reason_
     printed = capsys.readouterr().out
     assert re.search(r"source mirror is passed over: .*HTTP 404", printed)
     assert re.search(r"source: .*/second/os/.* \(1 passed over\)", printed)
+
+
+def test_each_second_mirror_is_a_source_of_its_own_also_when_one_dies_in_the_middle(
+    session: Session, server: Loopback, release: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dying, good = serve_mirror(server, release, "/dying"), serve_mirror(server, release, "/good")
+    server.fault(archive_path(release, "/dying"), "end_early", skip=1, after=release.size // 2)
+    server.fault(archive_path(release, "/dying"), "drop", skip=2, times=-1)
+    settings = dataclasses.replace(
+        session.settings, sdk_sources=("mirror2",), sdk_mirror2=(f"{server.url}/empty", dying, good)
+    )
+    fetched = fetch_sdk(dataclasses.replace(session, settings=settings), "5.0.0", host=HOST)
+    assert listing(fetched.path) == listing(unpack_by_hand(release, tmp_path / "by-hand"))
+    printed = capsys.readouterr().out
+    assert re.search(r"source: .*/good/.* \(2 passed over\)", printed)
+    assert re.search(r"source mirror2 is passed over: .*/empty/.*HTTP 404", printed)
 
 
 def test_the_component_list_gives_the_wanted_packages_alone(

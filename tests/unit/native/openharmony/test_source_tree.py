@@ -257,7 +257,7 @@ def test_success_is_seen_through_colours_and_with_and_without_a_product_name() -
 def test_the_tables_say_what_is_wrong_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for text, complaint in (
         ("- name: x\n", "must have name, pattern"),
-        ("- {", "not a table"),
+        ("- {", "is not YAML: line"),
         ("- 3\n", "not a table"),
     ):
         monkeypatch.setattr(failures, "FILE", write(tmp_path / "failures.yaml", text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,20 +111,23 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
         ),
         r"sources\[0\].sha256 is '12ab'",
     ),
-    "folder that is not there": (_set("sources", 0, "path", to="source"), r"sources\[0\].path names .*/source"),
+    "folder that is not there": (
+        _set("sources", 0, "path", to="source"),
+        r"sources\[0\].path: there is no folder .*/source",
+    ),
     "path out of the tree": (_set("products", 0, "path", to="../hello"), r"products\[0\].path is '../hello', but must"),
     "absolute path": (_set("products", 0, "path", to="/bin/sh"), r"products\[0\].path is '/bin/sh', but must"),
     "added source that is not there": (
         _set("products", 0, "add_sources", to=["extra.c"]),
-        r"products\[0\].add_sources names .*extra.c",
+        r"products\[0\].add_sources: there is no file .*extra.c",
     ),
     "two products of one name": (
         lambda recipe: recipe["products"].append(dict(recipe["products"][0])),
-        "products has 'hello' more than once",
+        "products: 'hello' is there more than once",
     ),
     "two products in one file": (
         lambda recipe: recipe["products"].append({"name": "other", "path": "lib/hello", "kind": "file"}),
-        "products has the file name 'hello' more than once",
+        "products: the file name 'hello' is there more than once",
     ),
     "unknown placeholder": (
         _set("rules", 0, "options", "GREETING", to="{verion}"),
@@ -182,7 +186,17 @@ def test_a_mistake_is_told_with_its_file_and_key(mistake: str, tmp_path: Path) -
     file = write_recipe(tmp_path, recipe)
     with pytest.raises(InvalidData, match=message) as caught:
         load_recipe(str(file))
-    assert str(file) in caught.value.message
+    assert re.match(rf"{re.escape(str(file))}, line \d+: ", caught.value.message)
+
+
+def test_the_line_of_a_mistake_is_told(tmp_path: Path) -> None:
+    file = write_recipe(tmp_path, small_recipe())
+    lines = file.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if "GREETING" in line)
+    lines[at] = lines[at].replace(lines[at].partition("GREETING: ")[2], "'{verion}'")
+    file.write_text("\n".join(lines))
+    with pytest.raises(InvalidData, match=rf"recipe\.yaml, line {at + 1}: rules\[0\].options.GREETING: "):
+        load_recipe(str(file))
 
 
 @pytest.mark.parametrize("content", ["name: [", "- just\n- a list\n", "", "\x00"])

@@ -12,6 +12,7 @@ import pytest
 from core.errors import ConfigurationError
 from core.session import Session
 from core.settings import BoardEntry, read_settings
+from deploy.board.profiles import list_profiles
 from deploy.hdc.choose import choose_board
 from deploy.hdc.listed import list_boards
 from tests.support.hdc_lists import KEY, LIST, NONE, ONE, OTHER, SILENT, TWO, MakeSession
@@ -54,13 +55,13 @@ def test_no_test_of_this_folder_reaches_a_real_hdc() -> None:
 def test_an_entry_that_cannot_be_right_is_told_with_file_and_key(boards: dict[str, Any], key: str, text: str) -> None:
     files = {"/home/me/.invoke.yaml": {"ohforge": {"boards": boards}}}
     with pytest.raises(ConfigurationError, match=text) as caught:
-        read_settings({"boards": boards}, lambda: files)
+        read_settings({"boards": boards}, lambda: files, list_profiles)
     assert caught.value.message.startswith(f"/home/me/.invoke.yaml: ohforge.boards.{key}")
 
 
 def test_entries_that_can_be_right_are_taken() -> None:
     boards = {"lab": {"serial": OTHER, "hdc_server": "8711"}, "x": {"profile": "dayu200"}, "y": {"profile": "dayu200"}}
-    assert read_settings({"boards": boards}).boards["lab"].hdc_server == "8711"
+    assert read_settings({"boards": boards}, list_profiles=list_profiles).boards["lab"].hdc_server == "8711"
 
 
 def test_an_entry_without_a_serial_is_an_emulated_board_of_its_own(session: Session, tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ import sys
 import typing
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -20,6 +18,7 @@ from deploy.hdc.board import RETRY_PAUSES  # noqa: E402
 from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 from native.recipe.exit_status import StatusTable, load_statuses  # noqa: E402
+from tests.support.fault_rules import expected_table, load_rules  # noqa: E402
 
 
 def errors_page() -> str:
@@ -134,12 +133,12 @@ def source_failures_page() -> str:
 
 def faults_page() -> str:
     """What every fault does to every operation, as Markdown; the tests measure each cell."""
-    table = yaml.safe_load((ROOT / "tests" / "data" / "fault_matrix.yaml").read_text())
-    operations = list(next(iter(table.values())))
+    rules = load_rules()
+    table, operations = expected_table(rules), list(rules["operations"])
     lines = [
         "# Faults",
         "",
-        "Made from `tests/data/fault_matrix.yaml` by `scripts/generate_docs.py`.",
+        "Made by rule from `tests/data/fault_rules.yaml` by `scripts/generate_docs.py`.",
         "`tests/integration/deploy/hdc/test_fault_matrix.py` switches each fault of the [emulated board](emulated-board.md#faults) on,",
         "for as long as the operation lasts, and measures every cell: how the operation ends (`ok`, or the",
         "[error](errors.md) with its exit status), and what is left of it. An operation that says `ok` has been looked after: the",
@@ -159,6 +158,9 @@ def faults_page() -> str:
         what += ", when the operation is under way" if name != fault else ""
         cells = [re.sub(r"^(\w+)", r"`\1`", row[operation]) for operation in operations]
         lines.append(f"| `{fault}`: {what} | {' | '.join(cells)} |")
+    lines += ["", "Where something else happens than what follows from the rules:", ""]
+    for fault, cells_of in rules["deviations"].items():
+        lines += [f"- `{fault}`, {operation}: {deviation['why']}." for operation, deviation in cells_of.items()]
     return "\n".join(lines) + "\n"
 
 

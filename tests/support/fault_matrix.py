@@ -39,7 +39,6 @@ from tests.support.run_requests import make_request
 from tests.support.tiny_elf import write_arm64
 from tests.support.transfers import parts_of
 
-TABLE = Path(__file__).parents[1] / "data" / "fault_matrix.yaml"
 SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"
 HANGING = ("freeze", "freeze-output", "freeze-transfer", "hang-send", "freeze-output later", "hang-send later")

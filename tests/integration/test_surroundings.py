@@ -58,7 +58,7 @@ def run_test_file(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 def test_a_board_of_another_server_is_neither_seen_nor_disturbed(foreign: Hdc) -> None:
     folder = foreign.environment["TMPDIR"]
     before = sorted(os.listdir(folder))
-    done = run_tests(folder, "tests/integration/test_doctor.py")
+    done = run_tests(folder, "tests/integration/deploy/test_doctor.py")
     assert done.returncode == 0, done.stdout[-3000:]
     assert foreign("list", "targets").stdout == f"{foreign.key}\n".encode()
     assert [name for name in sorted(os.listdir(folder)) if not name.startswith("pytest-of-")] == before

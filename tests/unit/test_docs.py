@@ -21,9 +21,6 @@ PAGES_FOR_PEOPLE = [
     *(ROOT / "docs").glob("*.md"),
 ]
 LINK = re.compile(r"\[[^]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-INVOKE = re.compile(
-    r"(?:(?:^|`|&& )invoke|(?:`|&& )ohforge) (?!TASK)([a-z][a-z0-9]*(?:\.[a-z]+)?)((?: [^`\n]*)?)", re.MULTILINE
-)
 
 
 @cache
@@ -66,14 +63,6 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         if not target.startswith(("https://", "http://")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-@pytest.mark.parametrize("page", PAGES_FOR_PEOPLE, ids=lambda page: page.name)
-def test_every_command_that_is_shown_exists_with_its_flags(page: Path) -> None:
-    for name, rest in INVOKE.findall(page.read_text()):
-        known = task_help(name)
-        for flag in re.findall(r" (--[a-z][a-z-]*)", rest.split(" -- ")[0].split(" #")[0]):
-            assert flag in known, f"{page.name} shows `invoke {name} {flag}`"
 
 
 def test_every_task_is_documented_and_explains_every_flag() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.emulator.disk import list_emulated, stop_board
+from deploy.emulator.board.boards import list_emulated, stop_board
 from tests.support.emulated import ROOT
 from tests.support.shown_commands import find_row, shown_commands
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deploy.emulator.disk import create_board, stop_board
 
+from deploy.emulator.board.boards import create_board, stop_board
 from deploy.emulator.manage import write_stand_in
 from tests.support.emulated import ROOT, Hdc, free_port
 from tests.support.surroundings import RUN, USERS_FOLDER, USERS_PORT

@@ -11,11 +11,11 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.emulated import free_port
+from tests.support.waiting import wait_until
 
 PORT = "OHOS_HDC_SERVER_PORT"
 RUN = "TESTS_RUN_IN"
@@ -65,9 +65,9 @@ class Surroundings:
 
     def what_is_left(self) -> list[str]:
         """What of the run is still there, after it had time to go; processes are ended."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while (left := self._left()) and time.monotonic() < until:
-            time.sleep(0.1)
+        with contextlib.suppress(AssertionError):
+            wait_until("the end of the run", lambda: not self._left(), PATIENCE_SECONDS, pause=0.1)
+        left = self._left()
         for process in _processes_of(os.environ[RUN]):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

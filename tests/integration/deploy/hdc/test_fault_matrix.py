@@ -61,7 +61,16 @@ def cells(benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, request: p
         return dict(zip(OPERATIONS, pool.map(measure, OPERATIONS), strict=True))
 
 
-@pytest.mark.parametrize("cells", ROWS, indirect=True)
+HURRIED = pytest.mark.flaky(
+    reruns=1,
+    reruns_delay=5,
+    reason="what comes before the fault must be done within the deadline that the fault uses up",
+)
+
+
+@pytest.mark.parametrize(
+    "cells", [pytest.param(row, marks=[HURRIED] if row in HANGING else []) for row in ROWS], indirect=True
+)
 def test_every_operation_ends_as_the_rules_say(cells: dict[str, str], request: pytest.FixtureRequest) -> None:
     assert cells == expected_table(load_rules())[request.node.callspec.params["cells"]]
 

@@ -52,6 +52,7 @@ def taken_for_real(
         FaultFile(folder=board.folder).clear()
 
 
+@pytest.mark.flaky(reruns=1, reruns_delay=5, reason="while one board is stuck for 6 s the other must have answered")
 def test_a_board_that_freezes_in_a_transfer_blocks_no_other_and_is_used_again_when_it_thaws(
     session: Session, boards: tuple[EmulatedBoard, EmulatedBoard], tmp_path: Path
 ) -> None:
@@ -88,7 +89,7 @@ def test_a_frozen_board_is_told_in_time_and_the_other_answers(
     FaultFile(folder=boards[0].folder).set("freeze")
     with pytest.raises(DeadlineExpired):
         frozen.shell("echo never", deadline=soon(2))
-    assert other.shell("echo alive", deadline=soon(5)).text == "alive\n"
+    assert other.shell("echo alive", deadline=soon()).text == "alive\n"
     FaultFile(folder=boards[0].folder).clear()
     assert frozen.shell("echo thawed", deadline=soon()).text == "thawed\n"
 

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -53,7 +54,7 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "slow": {"rate": 1_000_000},
     "restart": {"at": 40},
     "server-down": {"seconds": 0.5},
-    "port-taken": {"seconds": 0.5},
+    "port-taken": {"port": int(os.environ["OHOS_HDC_SERVER_PORT"]), "seconds": 0.5},
 }
 """Of faults that are not tried as they are by default."""
 LATER: dict[str, tuple[str, dict[str, float]]] = {

@@ -82,7 +82,8 @@ def _commands_of(text: str) -> list[tuple[str, bool]]:
 def _lines(block: str) -> list[str]:
     joined = block.replace("\\\n", " ")
     lines = (re.sub(r"(^|\s)#.*", "", line).strip().removeprefix("$ ") for line in joined.splitlines())
-    return [" ".join(part.split()) for line in lines for part in line.split(" && ") if part]
+    parts = (" ".join(part.split()) for line in lines for part in line.split(" && ") if part)
+    return [re.sub(r"^\S+/bin/(?=(ohforge|invoke) )", "", part) for part in parts]
 
 
 def _is_command(line: str) -> bool:

@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 from invoke.exceptions import ParseError
 
+from commands.collection import ns
 from commands.parser import TaskContext
 from commands.program import OBEYED_BY_INVOKE, OhforgeProgram
 from deploy.emulator.manage import manage
@@ -27,19 +28,24 @@ def parse(words: list[str]) -> list[TaskContext]:
     return [task for task in program.tasks if isinstance(task, TaskContext)]
 
 
+@cache
+def every_name() -> set[str]:
+    return {name for task, aliases in ns.task_names.items() for name in (task, *aliases)}
+
+
 TASK_COMMANDS = [shown for shown in shown_commands() if shown.is_task]
 
 
 @pytest.mark.parametrize("shown", TASK_COMMANDS, ids=lambda shown: f"{shown.page}: {shown.text}")
 def test_every_command_that_is_shown_can_be_typed(shown: Shown) -> None:
     try:
-        (task,) = parse(shown.words)
+        tasks = parse(shown.words)
     except ParseError as error:
         # A sentence may name a task, or a flag, without what belongs to it.
         assert shown.mentioned, error
         assert re.search(" needs ", str(error)), error
     else:
-        assert task.called in shown.words
+        assert [task.called for task in tasks] == [word for word in shown.words[1:] if word in every_name()]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deploy.transfer.placement import FileToPlace
 
 from core.errors import (
     AgentUnavailable,
@@ -36,6 +35,7 @@ from deploy.run.conditions import read_conditions
 from deploy.run.execute import execute
 from deploy.run.record import validate_record
 from deploy.run.result import RunOutcome
+from deploy.transfer.placement import FileToPlace
 from native.recipe.runspec import MetricPattern, RunSpec
 from tests.support.agents import build_agent
 from tests.support.local_board import LocalBoard

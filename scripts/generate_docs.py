@@ -18,7 +18,7 @@ from deploy.hdc.board import RETRY_PAUSES  # noqa: E402
 from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 from native.recipe.exit_status import StatusTable, load_statuses  # noqa: E402
-from tests.support.fault_rules import expected_table, load_rules  # noqa: E402
+from tests.shared.fault_rules import expected_table, load_rules  # noqa: E402
 
 
 def errors_page() -> str:

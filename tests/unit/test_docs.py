@@ -60,6 +60,11 @@ def test_every_task_is_documented_and_explains_every_flag() -> None:
             assert argument.help, f"{name} {argument.name}"
 
 
+def test_what_scripts_and_benchmarks_take_from_the_tests_lies_in_one_place_that_says_so() -> None:
+    files = [file for folder in ("scripts", "benchmarks", "tests/shared") for file in (ROOT / folder).rglob("*.py")]
+    assert [file for file in files if "tests.support" in file.read_text()] == []
+
+
 def test_every_dependency_has_its_reason() -> None:
     import tomllib
 

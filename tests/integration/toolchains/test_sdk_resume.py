@@ -26,9 +26,9 @@ import toolchains.onepass
 from core.console import Console, Verbosity
 from core.errors import NotEnoughSpace, NotFoundOnServer
 from core.session import PROJECT, Session
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.pack import Release, make_release, synthetic_tree
 from tests.support.sdk_server import archive_path, listing, serve_list, serve_mirror, unpack_by_hand
-from tests.support.standin_sdk.pack import Release, make_release, synthetic_tree
 from tests.support.waiting import wait_until
 from toolchains.install import FetchedSdk, fetch_sdk
 from toolchains.installed import list_sdks, sdk_root, verify_sdk

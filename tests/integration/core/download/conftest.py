@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import core.http
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 
 
 @pytest.fixture(autouse=True)

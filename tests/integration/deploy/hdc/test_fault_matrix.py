@@ -12,8 +12,8 @@ from deploy.board import survey as inspect
 from deploy.hdc import board as hdc
 from deploy.hdc import choose
 from deploy.transfer import chunks
+from tests.shared.fault_rules import derive_table, expected_table, load_rules
 from tests.support.fault_matrix import CHUNK, HANGING, OPERATIONS, ROWS, Bench
-from tests.support.fault_rules import derive_table, expected_table, load_rules
 
 HURRY, PATIENCE = 5.0, 90.0
 """Deadlines in seconds where they must expire, and where they must not."""

@@ -210,7 +210,7 @@ def test_a_model_is_run_by_the_program_of_its_kind(
     from native.artifact.artifact import Artifact, Product
     from native.build.ensure import BuildOutcome, BuildRequest
     from native.recipe.recipe import load_recipe
-    from tests.support.tiny_gguf import write_tiny_gguf
+    from tests.shared.tiny_gguf import write_tiny_gguf
 
     model = write_tiny_gguf(tmp_path / "tiny model.gguf")
     asked: list[BuildRequest] = []

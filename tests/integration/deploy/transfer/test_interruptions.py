@@ -17,7 +17,7 @@ from deploy.emulator.board.boards import EmulatedBoard, list_emulated, stop_boar
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc.choose import choose_board
 from deploy.launch.launch import run_shell
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 from tests.support.waiting import wait_until
 
 SIZE = 3_000_000

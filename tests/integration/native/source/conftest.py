@@ -9,7 +9,7 @@ import pytest
 
 import core.http
 from native.source.fetch import GITHUB_VARIABLE
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 
 
 @pytest.fixture(autouse=True)

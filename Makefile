@@ -4,8 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OHFORGE_TEST_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ohforge-test
 
-# Tests with real processes and links may meet a busy machine: one that fails is tried once more, and the summary says so.
-ONCE_MORE := --reruns 1 --reruns-delay 5
 # Two files of tests at a time: much of them is waiting for boards, links and deadlines.
 TWO := -n 2 --dist loadfile
 
@@ -28,10 +26,10 @@ demo: setup
 	@$(BIN)/invoke demo
 
 test: test-setup lint
-	@$(BIN)/python -m pytest $(TWO) $(ONCE_MORE) -m "not exhaustive" tests/unit tests/contract tests/integration
+	@$(BIN)/python -m pytest $(TWO) -m "not exhaustive" tests/unit tests/contract tests/integration
 
 test-all: test-setup lint
-	@$(BIN)/python -m pytest $(TWO) $(ONCE_MORE) tests/unit tests/contract tests/integration
+	@$(BIN)/python -m pytest $(TWO) tests/unit tests/contract tests/integration
 
 lint: test-setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

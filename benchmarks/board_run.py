@@ -18,7 +18,7 @@ from core.session import Session
 from core.testing import RecordingRunner
 from deploy.launch.launch import run_model
 from deploy.launch.request import LaunchRequest
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.shared.tiny_gguf import write_tiny_gguf
 
 
 def main() -> None:

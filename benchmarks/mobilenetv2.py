@@ -30,9 +30,9 @@ from core.console import Console, Verbosity
 from core.session import Session
 from core.settings import Settings
 from native.build.ensure import BuildRequest, ensure_built
-from tests.support.ms_models import mobilenet_v2, seeded_image
-from tests.support.real_engine import VARIABLE, RealEngine, arm64_engine, native_engine
-from tests.support.reference_runtime import ReferenceModel, load_library
+from tests.shared.ms_models import mobilenet_v2, seeded_image
+from tests.shared.real_engine import VARIABLE, RealEngine, arm64_engine, native_engine
+from tests.shared.reference_runtime import ReferenceModel, load_library
 from toolchains.arch import find_arch
 from toolchains.host_toolchain import ToolchainChoice
 

@@ -43,7 +43,7 @@ print(json.dumps({"downloaded": got.bytes_downloaded, "reused": got.bytes_reused
 SERVE = """
 import sys
 from pathlib import Path
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 with Loopback() as server:
     for line in Path(sys.argv[1]).read_text().splitlines():
         path, file = line.split("\\t")
@@ -85,7 +85,7 @@ def _options() -> argparse.Namespace:
 
 def _make_archive(folder: Path, gigabytes: float) -> Any:
     """A release of that size: two fifths native for this host, the rest what nobody wants, as in published ones."""
-    from tests.support.standin_sdk.pack import make_release, synthetic_tree
+    from tests.shared.standin_sdk.pack import make_release, synthetic_tree
 
     print(f"making an archive of {gigabytes:g} GB …", file=sys.stderr)
     tree = synthetic_tree(folder / "tree", VERSION, int(gigabytes * 0.4e9 * 1.9))

@@ -92,7 +92,7 @@ def _any_sdk(session: Session) -> str:
     found = find_sdk(session, announce=False)
     if found is not None:
         return str(found.root)
-    from tests.support.standin_sdk import standin_sdk
+    from tests.shared.standin_sdk import standin_sdk
 
     return str(standin_sdk(session.settings.cache))
 
@@ -127,7 +127,7 @@ def _run_llama(session: Session, sdk: str, cpu: str, model: str, tokens: int) ->
 def _model(name: str, folder: Path) -> str:
     if name != "tiny":
         return name
-    from tests.support.tiny_gguf import write_tiny_gguf
+    from tests.shared.tiny_gguf import write_tiny_gguf
 
     return str(write_tiny_gguf(folder / "tiny.gguf", "F32"))
 

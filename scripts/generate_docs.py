@@ -11,7 +11,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from core.data_file import read_data  # noqa: E402
 from core.errors import Category, all_errors  # noqa: E402
 from core.settings import BoardEntry, Settings, Timeouts  # noqa: E402
 from deploy.emulator.board.faults import FAULTS  # noqa: E402
@@ -19,6 +18,7 @@ from deploy.hdc.board import RETRIES  # noqa: E402
 from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 from native.recipe.exit_status import StatusTable, load_statuses  # noqa: E402
+from tests.shared.fault_rules import expected_table, load_rules  # noqa: E402
 
 
 def errors_page() -> str:
@@ -133,12 +133,12 @@ def source_failures_page() -> str:
 
 def emulated_board_page() -> str:
     """The page of the emulated board with all faults, and what each does to every operation; the tests measure each cell."""
-    table = read_data(ROOT / "tests" / "data" / "fault_matrix.yaml")
+    rules = load_rules()
     return _with_tables(
         "docs/emulated-board.md",
         {
             "faults": ["| Fault | Parameters | What happens |", "|---|---|---|", *_fault_rows()],
-            "fault matrix": list(_matrix_rows(table)),
+            "fault matrix": [*_matrix_rows(expected_table(rules), list(rules["operations"])), "", *_deviations(rules)],
         },
     )
 
@@ -149,8 +149,14 @@ def _fault_rows() -> typing.Iterator[str]:
         yield f"| `{fault.name}` | {parameters} | {fault.text} |"
 
 
-def _matrix_rows(table: dict[str, dict[str, str]]) -> typing.Iterator[str]:
-    operations = list(next(iter(table.values())))
+def _deviations(rules: typing.Any) -> typing.Iterator[str]:
+    yield "Where something else happens than what follows from the rules:"
+    yield ""
+    for fault, cells in rules["deviations"].items():
+        yield from (f"- `{fault}`, {operation}: {deviation['why']}." for operation, deviation in cells.items())
+
+
+def _matrix_rows(table: dict[str, dict[str, str]], operations: list[str]) -> typing.Iterator[str]:
     yield f"| Fault | {' | '.join(operations)} |"
     yield f"|---|{'---|' * len(operations)}"
     for fault, row in table.items():

@@ -1,4 +1,4 @@
-"""Builds the small project for every combination of tests/support/sdk_matrix.py and writes docs/sdk-matrix.md.
+"""Builds the small project for every combination of tests/shared/sdk_matrix.py and writes docs/sdk-matrix.md.
 
     python scripts/sdk_matrix.py [--cache FOLDER] [--jobs 2] [--minutes 30] [--good FILE]
 
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from core.console import Console, Verbosity  # noqa: E402
 from core.session import Session  # noqa: E402
 from core.settings import Settings  # noqa: E402
-from tests.support.sdk_matrix import (  # noqa: E402
+from tests.shared.sdk_matrix import (  # noqa: E402
     ARCHES,
     CMAKES,
     LAYOUTS,
@@ -31,7 +31,7 @@ from tests.support.sdk_matrix import (  # noqa: E402
     cmake_of,
     combinations,
 )
-from tests.support.standin_sdk import standin_sdk  # noqa: E402
+from tests.shared.standin_sdk import standin_sdk  # noqa: E402
 from toolchains.arch import Arch  # noqa: E402
 
 PAGE = ROOT / "docs" / "sdk-matrix.md"

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.emulator.board.boards import SANDBOX
-from tests.support.emulated import Hdc, emulated_home, free_port
+from tests.support.emulated import Hdc, emulated_home
+from tests.support.surroundings import users_server
 
 REAL = "OHFORGE_REAL_HDC"
 KEY = "OHFORGE_REAL_KEY"
@@ -28,15 +29,16 @@ SANDBOX_KIND = os.environ.get(SANDBOX, "")
 @pytest.fixture(scope="session")
 def hdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdc]:
     if REAL_HDC:
-        listed = subprocess.run([REAL_HDC, "list", "targets"], capture_output=True, check=True, timeout=60).stdout
+        server = users_server()
+        listed = subprocess.run(
+            [REAL_HDC, "list", "targets"], env={**os.environ, **server}, capture_output=True, check=True, timeout=60
+        ).stdout
         keys = [line for line in listed.decode().split() if not line.startswith("[")]
         if not keys:
             pytest.exit(f"{REAL} names {REAL_HDC}, but no target is connected", returncode=3)
-        yield Hdc(argv=(REAL_HDC,), key=REAL_KEY or keys[0], real=True)
+        yield Hdc(argv=(REAL_HDC,), environment=server, key=REAL_KEY or keys[0], real=True)
         return
     with emulated_home(tmp_path_factory.mktemp("contract")) as environment:
-        # A port of its own, because the user may have a real server at the usual one.
-        environment["OHOS_HDC_SERVER_PORT"] = str(free_port())
         yield Hdc(environment=environment | ({SANDBOX: SANDBOX_KIND} if SANDBOX_KIND else {}))
 
 

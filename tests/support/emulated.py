@@ -79,11 +79,15 @@ class Hdc:
 
 @contextmanager
 def emulated_home(folder: Path) -> Iterator[dict[str, str]]:
-    """The environment of a home for emulated boards with a temporary folder of its own; ends all boards afterwards."""
+    """The environment of a home for emulated boards with a server of its own; ends all boards afterwards."""
     home, temporary = folder / "boards", folder / "tmp"
     home.mkdir(parents=True, exist_ok=True)
     temporary.mkdir(exist_ok=True)
-    environment = {"OHFORGE_EMULATOR_HOME": str(home), "TMPDIR": str(temporary)}
+    environment = {
+        "OHFORGE_EMULATOR_HOME": str(home),
+        "TMPDIR": str(temporary),
+        "OHOS_HDC_SERVER_PORT": str(free_port()),
+    }
     try:
         yield environment
     finally:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -39,7 +40,6 @@ from tests.support.run_requests import make_request
 from tests.support.tiny_elf import write_arm64
 from tests.support.transfers import parts_of
 
-TABLE = Path(__file__).parents[1] / "data" / "fault_matrix.yaml"
 SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"
 HANGING = ("freeze", "freeze-output", "freeze-transfer", "hang-send", "freeze-output later", "hang-send later")
@@ -54,7 +54,7 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "slow": {"rate": 1_000_000},
     "restart": {"at": 40},
     "server-down": {"seconds": 0.5},
-    "port-taken": {"seconds": 0.5},
+    "port-taken": {"port": int(os.environ["OHOS_HDC_SERVER_PORT"]), "seconds": 0.5},
 }
 """Of faults that are not tried as they are by default."""
 LATER: dict[str, tuple[str, dict[str, float]]] = {

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tests.support import ms_ops as ops
-from tests.support.ms_numpy import EXPLICIT, SAME, VALID, Array
-from tests.support.ms_writer import ModelWriter
+from tests.shared import ms_ops as ops
+from tests.shared.ms_numpy import EXPLICIT, SAME, VALID, Array
+from tests.shared.ms_writer import ModelWriter
 
 Draw = Callable[[Any], Any]
 Case = tuple[ModelWriter, list[Array]]

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.ms_writer import Array
-from tests.support.reference_runtime import RUNTIME, WARNINGS, compile_with
+from tests.shared.ms_writer import Array
+from tests.shared.reference_runtime import RUNTIME, WARNINGS, compile_with
 
 SUCCESS, FAILED, INVALID, MEMORY, FORBIDDEN, NULL, BAD_FILE = range(7)
 DYNAMIC = 13

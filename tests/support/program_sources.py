@@ -10,7 +10,7 @@ from pathlib import Path
 
 from native.recipe.recipe import BuildSpec, Recipe
 from native.source.kinds import PypiSdist, Source
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 
 FILE = "demo_pkg-1.0.tar.gz"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.loopback import Loopback
-from tests.support.standin_sdk.list_service import ListService
-from tests.support.standin_sdk.pack import FOLDERS, Release
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.list_service import ListService
+from tests.shared.standin_sdk.pack import FOLDERS, Release
 from toolchains import daily, sources
 from toolchains.catalogue import read_catalogue
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from generate_docs import PAGES
+
+from commands.collection import ns
 
 ROOT = Path(__file__).parents[2]
 PAGES_FOR_PEOPLE = [
@@ -21,22 +21,6 @@ PAGES_FOR_PEOPLE = [
     *(ROOT / "docs").glob("*.md"),
 ]
 LINK = re.compile(r"\[[^]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-INVOKE = re.compile(
-    r"(?:(?:^|`|&& )invoke|(?:`|&& )ohforge) (?!TASK)([a-z][a-z0-9]*(?:\.[a-z]+)?)((?: [^`\n]*)?)", re.MULTILINE
-)
-
-
-@cache
-def task_help(name: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "invoke", *([name, "--help"] if name else ["--list"])],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"invoke {name}: {done.stderr}"
-    return done.stdout
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -68,23 +52,17 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", PAGES_FOR_PEOPLE, ids=lambda page: page.name)
-def test_every_command_that_is_shown_exists_with_its_flags(page: Path) -> None:
-    for name, rest in INVOKE.findall(page.read_text()):
-        known = task_help(name)
-        for flag in re.findall(r" (--[a-z][a-z-]*)", rest.split(" -- ")[0].split(" #")[0]):
-            assert flag in known, f"{page.name} shows `invoke {name} {flag}`"
-
-
 def test_every_task_is_documented_and_explains_every_flag() -> None:
-    names = re.findall(r"^  ([a-z][\w.-]*)", task_help(""), re.MULTILINE)
-    assert len(names) >= 10
-    for name in names:
-        text = task_help(name)
-        assert "Docstring:\n  none" not in text, name
-        options = text.partition("Options:")[2]
-        for line in re.findall(r"^  (-.*)$", options, re.MULTILINE):
-            assert "  " in line.strip() or len(line) > 30, f"{name}: {line}"
+    assert {"sdk.fetch", "build.build", "board.run", "doctor"} <= set(ns.task_names)
+    for name in ns.task_names:
+        assert ns[name].__doc__, name
+        for argument in ns[name].get_arguments():
+            assert argument.help, f"{name} {argument.name}"
+
+
+def test_what_scripts_and_benchmarks_take_from_the_tests_lies_in_one_place_that_says_so() -> None:
+    files = [file for folder in ("scripts", "benchmarks", "tests/shared") for file in (ROOT / folder).rglob("*.py")]
+    assert [file for file in files if "tests.support" in file.read_text()] == []
 
 
 def test_every_dependency_has_its_reason() -> None:

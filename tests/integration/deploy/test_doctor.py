@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from deploy.emulator.board.boards import create_board, stop_board
+from tests.shared.standin_sdk import standin_sdk
 from tests.support.command_line import Said, invoke
-from tests.support.standin_sdk import standin_sdk
 
 
 def checks(said: Said) -> dict[str, dict[str, str]]:

@@ -12,7 +12,7 @@ import pytest
 
 from core.session import Session
 from core.settings import Settings
-from tests.support.cmake_project import (
+from tests.shared.cmake_project import (
     FULL_OUTPUT,
     PLAIN_OUTPUT,
     TOOLS,
@@ -21,7 +21,7 @@ from tests.support.cmake_project import (
     run_program,
     write_project,
 )
-from tests.support.standin_sdk import runtime_tree, standin_sdk
+from tests.shared.standin_sdk import runtime_tree, standin_sdk
 from toolchains.arch import ARM32, ARM64, Arch
 from toolchains.export import (
     export_cargo,

@@ -12,7 +12,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from core.session import Session
-from tests.support.cmake_project import (
+from tests.shared.cmake_project import (
     CMAKE,
     FULL_OUTPUT,
     PLAIN_OUTPUT,
@@ -26,8 +26,8 @@ from tests.support.cmake_project import (
     run_program,
     write_project,
 )
-from tests.support.sdk_matrix import Combination, build_combination, cmake_of, combinations
-from tests.support.standin_sdk import runtime_tree, standin_sdk
+from tests.shared.sdk_matrix import Combination, build_combination, cmake_of, combinations
+from tests.shared.standin_sdk import runtime_tree, standin_sdk
 from toolchains.arch import ARM32, ARM64, Arch
 from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.toolchain import check_compiler, choose_toolchain

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.pack import Release, make_release
 from tests.support.command_line import Said, invoke
-from tests.support.loopback import Loopback
 from tests.support.sdk_server import DAILY_LIST, LIST, MIRROR, archive_path, serve_github, serve_list, serve_mirror
-from tests.support.standin_sdk.pack import Release, make_release
 
 HOST = "linux-x64"
 

@@ -27,9 +27,10 @@ from core.console import Console, Verbosity
 from core.errors import NotEnoughSpace, NotFoundOnServer
 from core.patience import Patience
 from core.session import PROJECT, Session
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.pack import Release, make_release, synthetic_tree
 from tests.support.sdk_server import archive_path, listing, serve_list, serve_mirror, unpack_by_hand
-from tests.support.standin_sdk.pack import Release, make_release, synthetic_tree
+from tests.support.waiting import wait_until
 from toolchains.install import FetchedSdk, fetch_sdk
 from toolchains.installed import list_sdks, sdk_root, verify_sdk
 from toolchains.onepass import CHECKPOINT, OnePass
@@ -280,15 +281,16 @@ def test_killed_half_way_the_next_process_fetches_only_the_rest(
     staging = sdk_root(session) / f".new-{VERSION}-{HOST}"
     server.fault(archive_path(release), "slow", times=-1, seconds=0.05)
     process = in_a_process(mirror)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def offset() -> int:
         with contextlib.suppress(OSError, ValueError):
-            if json.loads((staging / CHECKPOINT).read_text())["offset"] > release.size * 0.5:
-                break
-        time.sleep(0.01)
+            return int(json.loads((staging / CHECKPOINT).read_text())["offset"])
+        return 0
+
+    wait_until("half of the archive", lambda: offset() > release.size * 0.5)
     process.kill()
     process.communicate()
-    saved = json.loads((staging / CHECKPOINT).read_text())["offset"]
+    saved = offset()
     server.faults.clear()
     fetched = fetch(session, mirror)
     assert listing(fetched.path) == by_hand

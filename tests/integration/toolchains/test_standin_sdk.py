@@ -19,7 +19,7 @@ from core.process import RealRunner, Result
 from core.session import PROJECT
 from core.testing import FakeRunner
 from deploy.emulator.board.boards import create_board, stop_board
-from tests.support.standin_sdk import Release, board_libraries, make_release, runtime_tree, standin_sdk, tiny_tree
+from tests.shared.standin_sdk import Release, board_libraries, make_release, runtime_tree, standin_sdk, tiny_tree
 from toolchains.arch import ARCHES, Arch
 
 PROBE = PROJECT / "tests/data/standin_sdk"

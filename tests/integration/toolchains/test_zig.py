@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 
 from core.session import Session
 from core.settings import Settings
-from tests.support.cmake_project import (
+from tests.shared.cmake_project import (
     CMAKE,
     FULL_OUTPUT,
     PLAIN_OUTPUT,

@@ -23,6 +23,7 @@ from core.errors import (
 from core.files import atomic_file, atomic_folder, human_bytes, require_space, sha256_file, sha256_folder, write_atomic
 from core.locks import hold
 from core.settings import Settings, defaults, read_settings
+from tests.support.waiting import wait_until
 
 
 def test_every_error_class_has_a_code_of_its_own_that_begins_with_its_exit_status() -> None:
@@ -165,8 +166,7 @@ def test_a_lock_is_free_again_when_its_owner_is_killed(tmp_path: Path) -> None:
     owner = multiprocessing.get_context("fork").Process(target=_hold_lock, args=(lock, str(ready)))
     owner.start()
     try:
-        while not ready.exists():
-            time.sleep(0.01)
+        wait_until("the lock", ready.exists)
         with pytest.raises(Busy, match="the lock"), hold(lock, Deadline.after(0.2, "the lock")):
             pass
         assert owner.pid is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from core.deadline import Deadline
 from core.errors import DeadlineExpired, HostToolMissing
 from core.process import KEEP_BYTES, RealRunner
 from core.testing import FakeRunner
+from tests.support.waiting import is_alive, wait_until
 
 
 def soon(seconds: float = 20) -> Deadline:
@@ -63,19 +64,15 @@ def test_an_empty_value_removes_a_variable(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.stdout == b"unset 2\n"
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+@dataclass(frozen=True, kw_only=True)
+class OnceThere(Deadline):
+    """Is over as soon as something stands in a file, so that a busy computer makes no difference."""
 
+    file: Path
 
-def wait_until_dead(pid: int) -> None:
-    for _ in range(500):
-        if not alive(pid):
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"process {pid} is still alive")
+    @property
+    def remaining(self) -> float:
+        return 0.0 if self.file.exists() and self.file.read_text().endswith("\n") else 0.1
 
 
 def test_the_deadline_ends_grandchildren_that_ignore_sigterm(tmp_path: Path) -> None:
@@ -84,8 +81,10 @@ def test_the_deadline_ends_grandchildren_that_ignore_sigterm(tmp_path: Path) -> 
         f"(trap '' TERM; echo $$ > '{pid_file}'; exec sh -c 'trap \"\" TERM; echo $$ > {pid_file}; sleep 60') & wait"
     )
     with pytest.raises(DeadlineExpired, match="the test program"):
-        RealRunner().run(["sh", "-c", script], deadline=soon(1))
-    wait_until_dead(int(pid_file.read_text()))
+        RealRunner().run(
+            ["sh", "-c", script], deadline=OnceThere(at=0, seconds=1, waits_for="the test program", file=pid_file)
+        )
+    wait_until("the end of the process", lambda: not is_alive(int(pid_file.read_text())))
 
 
 def test_a_callback_that_raises_ends_the_program(tmp_path: Path) -> None:
@@ -97,7 +96,7 @@ def test_a_callback_that_raises_ends_the_program(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         RealRunner().run(["sh", "-c", "echo $$; sleep 60"], deadline=soon(), on_stdout=refuse)
-    wait_until_dead(pids[0])
+    wait_until("the end of the process", lambda: not is_alive(pids[0]))
 
 
 def test_a_flood_keeps_its_end_in_bounded_memory() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from native.formats.ms import MsInfo, read_ms, require_sound
-from tests.support import ms_numpy as known
-from tests.support import ms_ops as ops
-from tests.support.ms_models import add_softmax, mobilenet_v2
-from tests.support.ms_writer import ModelWriter
+from tests.shared import ms_numpy as known
+from tests.shared import ms_ops as ops
+from tests.shared.ms_models import add_softmax, mobilenet_v2
+from tests.shared.ms_writer import ModelWriter
 
 
 def read(tmp_path: Path, model: ModelWriter) -> MsInfo:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UnknownName
-from tests.support.standin_sdk import VARIANTS, ListService, Release, make_release, synthetic_tree, tiny_tree
+from tests.shared.standin_sdk import VARIANTS, ListService, Release, make_release, synthetic_tree, tiny_tree
 
 
 def command(*argv: str | Path, cwd: Path | None = None) -> str:

@@ -14,9 +14,9 @@ from core.deadline import Deadline
 from core.errors import HostToolMissing, IntegrityError, NetworkError
 from core.process import OnOutput, Result
 from core.testing import FakeRunner
-from tests.support.standin_sdk import assemble, packages, runtimes, standin_sdk
-from tests.support.standin_sdk.packages import fetch_packages, unpack_packages
-from tests.support.standin_sdk.releases import SdkRelease
+from tests.shared.standin_sdk import assemble, packages, runtimes, standin_sdk
+from tests.shared.standin_sdk.packages import fetch_packages, unpack_packages
+from tests.shared.standin_sdk.releases import SdkRelease
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 WANTED = len(packages.HOST_PACKAGES) + sum(len(names) for names in packages.TARGET_PACKAGES.values())

@@ -25,7 +25,7 @@ from core.process import Result
 from core.session import Session
 from core.settings import Settings
 from core.testing import FakeRunner
-from tests.support.standin_sdk import tiny_tree
+from tests.shared.standin_sdk import tiny_tree
 from toolchains import zig
 from toolchains.arch import ARCHES, ARM32, ARM64, X86_64
 from toolchains.host_toolchain import HostToolchain, ToolchainChoice

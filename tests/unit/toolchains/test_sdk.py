@@ -11,7 +11,7 @@ import pytest
 from core.errors import SdkIncomplete, SdkNotFound
 from core.session import Session
 from core.settings import Settings
-from tests.support.standin_sdk import tiny_tree
+from tests.shared.standin_sdk import tiny_tree
 from toolchains.sdk import ENVIRONMENT_NAMES, describe_sdk, find_hdc, find_sdk, list_installed, require_sdk, this_host
 
 

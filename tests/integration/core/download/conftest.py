@@ -9,7 +9,7 @@ import pytest
 
 import core.http
 from core.patience import Patience
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 
 
 @pytest.fixture(autouse=True)

@@ -25,8 +25,8 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
+from tests.shared.loopback import Loopback
 from tests.support.downloads import CONTENT, DIGEST, left_in
-from tests.support.loopback import Loopback
 
 
 def test_a_file_arrives_whole_with_its_hash(session: Session, server: Loopback, target: Path) -> None:

@@ -20,8 +20,8 @@ from core.errors import (
 from core.http import Transport
 from core.patience import Patience
 from core.session import Session
+from tests.shared.loopback import Loopback, make_certificate
 from tests.support.downloads import CONTENT, DIGEST
-from tests.support.loopback import Loopback, make_certificate
 
 # proxies and certificates --------------------------------------------------------------------------
 

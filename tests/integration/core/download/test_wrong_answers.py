@@ -14,8 +14,8 @@ from core.errors import (
     NotTheFile,
 )
 from core.session import Session
+from tests.shared.loopback import Loopback
 from tests.support.downloads import CONTENT, DIGEST, left_in
-from tests.support.loopback import Loopback
 
 
 def test_a_damaged_part_is_noticed_and_the_file_fetched_once_more(

@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents import LIMIT_SECONDS, Agent, build_agent, started
+from tests.support.waiting import is_alive, wait_until
 
 SIZES = (0, 1, 3, 55, 56, 63, 64, 65, 119, 120, 127, 128, 1000, 262_143, 262_144, 262_145, 3_000_001)
 """Around the edges of a block, of the padding and of the read buffer."""
@@ -32,21 +33,6 @@ while :; do sleep 0.1; done
 """
 
 
-def wait_for(happened: Callable[[], object], what: str) -> None:
-    limit = time.monotonic() + LIMIT_SECONDS
-    while not happened():
-        assert time.monotonic() < limit, f"{what} did not happen"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Iterator[Path]:
     """A folder whose file ``pids`` names processes; whatever a failed test leaves of them is ended."""
@@ -55,7 +41,7 @@ def tree(tmp_path: Path) -> Iterator[Path]:
     (folder / "pids").touch()
     yield folder
     for pid in map(int, (folder / "pids").read_text().split()):
-        if alive(pid):
+        if is_alive(pid):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -64,7 +50,7 @@ def stubborn_tree(agent: Agent, folder: Path, *options: str) -> Iterator[tuple[s
     """The agent with the stubborn tree below it, and the pids of the tree's two processes."""
     with agent.started(*options, "--", "/bin/sh", "-c", STUBBORN, "stubborn", folder) as process:
         pids = folder / "pids"
-        wait_for(lambda: len(pids.read_text().split()) == 2, "the start of the tree")
+        wait_until("the start of the tree", lambda: len(pids.read_text().split()) == 2)
         yield process, [int(word) for word in pids.read_text().split()]
 
 
@@ -215,12 +201,13 @@ def test_a_reader_that_pauses_stops_the_program_and_costs_no_memory(native_agent
 
     script = 'head -c 30000000 /dev/zero; : >"$0"'
     with native_agent.started("--", "/bin/sh", "-c", script, done) as process:
-        before = -1
-        for _ in range(200):  # until its buffers are full and nothing moves any more
-            if resident(process.pid) == before:
-                break
-            before = resident(process.pid)
-            time.sleep(0.1)
+        sizes = [0]
+
+        def moves_no_more() -> bool:
+            sizes.append(resident(process.pid))
+            return sizes[-1] == sizes[-2]
+
+        wait_until("the filling of all buffers", moves_no_more, pause=0.1)
         assert not done.exists()
         assert resident(process.pid) < 3_000_000
         ended = native_agent.finish(process)
@@ -244,16 +231,21 @@ def test_output_comes_while_the_program_runs(native_agent: Agent) -> None:
     assert (ended.out, ended.report.signal) == (b"early\n", signal.SIGTERM)
 
 
+RACES = pytest.mark.flaky(
+    reruns=1, reruns_delay=5, reason="the agent's deadline is of the real clock, and the tree must be up by then"
+)
+
 # the end of everything -------------------------------------------------------------------------------
 
 
+@RACES
 def test_on_the_deadline_the_whole_tree_is_ended(agent: Agent, tree: Path) -> None:
     with stubborn_tree(agent, tree, "--deadline=6000", "--grace=200") as (process, pids):
         ended = agent.finish(process)
     assert (ended.report.reason, ended.report.signal, ended.report.survivors) == ("deadline", signal.SIGKILL, 0)
     assert ended.status == 124
     assert ended.out == b"ready\n"
-    assert [pid for pid in pids if alive(pid)] == []
+    assert [pid for pid in pids if is_alive(pid)] == []
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
@@ -262,7 +254,7 @@ def test_when_the_agent_is_told_to_stop_the_whole_tree_is_ended(agent: Agent, tr
         process.send_signal(signal.Signals[name])
         ended = agent.finish(process)
     assert (ended.report.reason, ended.report.survivors) == (name, 0)
-    assert [pid for pid in pids if alive(pid)] == []
+    assert [pid for pid in pids if is_alive(pid)] == []
 
 
 def test_when_nobody_reads_any_more_the_whole_tree_is_ended(agent: Agent, tree: Path) -> None:
@@ -270,7 +262,7 @@ def test_when_nobody_reads_any_more_the_whole_tree_is_ended(agent: Agent, tree: 
         assert process.stdout is not None
         process.stdout.close()
         process.wait(timeout=LIMIT_SECONDS)
-    assert [pid for pid in pids if alive(pid)] == []
+    assert [pid for pid in pids if is_alive(pid)] == []
 
 
 def test_when_the_agents_parent_is_killed_the_whole_tree_is_ended(native_agent: Agent, tree: Path) -> None:
@@ -279,17 +271,17 @@ def test_when_the_agents_parent_is_killed_the_whole_tree_is_ended(native_agent: 
     files[1].touch()
     script = '"$@" >/dev/null & echo $! >"$0"; wait'  # so that only the parent's death can be the cause
     with started(["/bin/sh", "-c", script, str(files[1]), *words]) as parent:
-        wait_for(lambda: sum(len(file.read_text().split()) for file in files) == 3, "the start of the tree")
+        wait_until("the start of the tree", lambda: sum(len(file.read_text().split()) for file in files) == 3)
         pids = [int(word) for file in files for word in file.read_text().split()]
         parent.kill()
-    wait_for(lambda: not any(map(alive, pids)), "the end of the tree")
+    wait_until("the end of the tree", lambda: not any(map(is_alive, pids)))
 
 
 def test_when_the_agent_itself_is_killed_the_program_is_ended(native_agent: Agent, tmp_path: Path) -> None:
     with native_agent.started("--", "/bin/sh", "-c", 'echo $$ >"$0"; exec sleep 1000', tmp_path / "pid") as process:
-        wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "the start")
+        wait_until("the start", lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         process.kill()
-    wait_for(lambda: not alive(int((tmp_path / "pid").read_text())), "the end of the program")
+    wait_until("the end of the program", lambda: not is_alive(int((tmp_path / "pid").read_text())))
 
 
 def test_a_stopped_program_is_ended_too(agent: Agent) -> None:
@@ -302,7 +294,7 @@ def test_what_a_program_leaves_running_is_ended_and_counted(agent: Agent, tmp_pa
     ended = agent.run("--", "/bin/sh", "-c", script, tmp_path / "pid")
     assert (ended.report.exit_code, ended.report.reason, ended.out) == (7, "", b"kept\n")
     assert ended.report.left == 1
-    assert not alive(int((tmp_path / "pid").read_text()))
+    assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
 def test_a_program_that_ends_in_time_is_not_waited_for_longer(agent: Agent) -> None:
@@ -406,12 +398,14 @@ def test_the_first_output_is_timed_by_the_boards_clock(native_agent: Agent) -> N
     assert 0.3 <= ended.report.first_output_seconds < ended.report.wall_seconds
 
 
+@RACES
 def test_a_hundred_processes_are_ended_at_once(native_agent: Agent) -> None:
     script = "for i in $(seq 100); do (trap '' TERM; while :; do sleep 5; done) & done; echo started; wait"
     ended = native_agent.run("--deadline=3000", "--grace=100", "--", "/bin/sh", "-c", script)
     assert (ended.report.reason, ended.report.survivors, ended.out) == ("deadline", 0, b"started\n")
 
 
+@RACES
 def test_a_program_that_starts_others_without_end_is_ended(native_agent: Agent, tmp_path: Path) -> None:
     script = 'trap "" TERM; f() { while :; do (trap "" TERM; : >>"$0"; sleep 0.02) & sleep 0.01; done; }; f & f & f'
     ended = native_agent.run("--deadline=1000", "--grace=100", "--", "/bin/sh", "-c", script, tmp_path / "mark")

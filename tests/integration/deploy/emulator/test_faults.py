@@ -13,6 +13,7 @@ import pytest
 
 from deploy.emulator.board.boards import create_board, start_board
 from deploy.emulator.board.faults import FaultFile
+from deploy.emulator.stand_in import cli
 from tests.support.emulated import Answer, Hdc, emulated_home, free_port
 from tests.support.tiny_elf import write_arm64
 
@@ -322,12 +323,18 @@ def test_a_taken_port_has_no_server_and_another_has(hdc: Hdc, faults: FaultFile,
     assert hdc.key.encode() in hdc("list", "targets").stdout
 
 
-def test_another_port_of_the_same_temporary_folder_fails_after_12_seconds(hdc: Hdc) -> None:
+def test_another_port_of_the_same_temporary_folder_fails_after_12_seconds(
+    hdc: Hdc, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     assert hdc.key.encode() in hdc("list", "targets").stdout
-    other = Hdc(environment={**hdc.environment, "OHOS_HDC_SERVER_PORT": "8711"})
-    started = time.monotonic()
-    assert other("list", "targets") == Answer(stdout=b"", stderr=b"Connect server failed\n", status=0)
-    assert time.monotonic() - started >= 12
+    other = Hdc(environment={**hdc.environment, "OHOS_HDC_SERVER_PORT": str(free_port())})
+    slept: list[float] = []
+    for name, value in other.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(cli.time, "sleep", slept.append)
+    assert cli.main(["list", "targets"]) == 0
+    assert tuple(capfdbinary.readouterr()) == (b"", b"Connect server failed\n")
+    assert slept == [12.0]
     other("kill")
     assert hdc.key.encode() in other("list", "targets").stdout
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from deploy.emulator.sandbox.binfmt import FORCE_HOST
 from tests.support.emulated import ROOT, Hdc
 from tests.support.emulated_programs import TMP, run_pushed
 from tests.support.tiny_elf import write_arm32, write_arm64, write_dynamic
+from tests.support.waiting import wait_until
 
 # how it starts and ends ----------------------------------------------------------------------------
 
@@ -67,20 +67,14 @@ def test_an_idle_board_ends_by_itself(own: Hdc) -> None:
     board = create_board("emulated-dayu200", idle_seconds=1.0)
     own.shell("true ")
     assert is_running(board)
-    until = time.monotonic() + 30
-    while is_running(board) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert not is_running(board)
+    wait_until("the end of the board", lambda: not is_running(board))
 
 
 def test_a_board_whose_folder_is_removed_ends(own: Hdc) -> None:
     own.shell("true ")
     (board,) = list_emulated()
     shutil.rmtree(board.folder)
-    until = time.monotonic() + 30
-    while _processes_of(board.serial, own) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert _processes_of(board.serial, own) == []
+    wait_until("the end of the board", lambda: not _processes_of(board.serial, own))
 
 
 def test_a_reboot_ends_all_programs_and_keeps_the_disk(own: Hdc) -> None:
@@ -129,10 +123,7 @@ def test_memory_in_use_is_told(own: Hdc) -> None:
     before = available_kib(own)
     with own.start("shell", "(head -c 200000000 /dev/zero; sleep 600) | sort >/dev/null") as process:
         try:
-            until = time.monotonic() + 30
-            while before - available_kib(own) < 150_000:
-                assert time.monotonic() < until
-                time.sleep(0.3)
+            wait_until("the use of the memory", lambda: before - available_kib(own) >= 150_000)
         finally:
             own.shell("pkill sleep; pkill sort")
             process.kill()

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from deploy.emulator.protocol.wire import number, pack, text, unpack
-from tests.support.emulated import ROOT, Hdc, emulated_home, free_port
+from tests.support.emulated import ROOT, Hdc, emulated_home
+from tests.support.waiting import wait_until
 
 TMP = "/data/local/tmp"
 KEY = "emulated-dayu200"
@@ -63,7 +64,7 @@ class Channel:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdc]:
     with emulated_home(tmp_path_factory.mktemp("server")) as environment:
-        hdc = Hdc(environment={**environment, "OHOS_HDC_SERVER_PORT": str(free_port())})
+        hdc = Hdc(environment=environment)
         assert hdc("start").stdout == b""
         yield hdc
         hdc("kill")
@@ -180,11 +181,9 @@ def test_a_client_that_goes_away_ends_its_command(server: Hdc, port: int) -> Non
     channel.send(b"shell echo $$; exec sleep 600\0")
     number_ = channel.receive().strip().decode()
     channel.socket.close()
-    for _ in range(100):
-        if server.shell(f"kill -0 {number_} 2>/dev/null || echo gone") == b"gone\n":
-            return
-        time.sleep(0.1)
-    pytest.fail("the command goes on")
+    wait_until(
+        "the end of the command", lambda: server.shell(f"kill -0 {number_} 2>/dev/null || echo gone") == b"gone\n"
+    )
 
 
 def test_the_server_opens_files_itself_for_simple_clients(port: int, tmp_path: Path) -> None:
@@ -244,7 +243,7 @@ def test_an_interactive_shell_is_typed_into(port: int) -> None:
 
 def test_kill_ends_the_servers_process(tmp_path: Path) -> None:
     with emulated_home(tmp_path) as environment:
-        hdc = Hdc(environment={**environment, "OHOS_HDC_SERVER_PORT": str(free_port())})
+        hdc = Hdc(environment=environment)
         port = int(hdc.environment["OHOS_HDC_SERVER_PORT"])
         hdc("start")
         assert ask(port, b"list targets") == [f"{KEY}\n".encode()]

@@ -15,6 +15,7 @@ import pytest
 
 from deploy.emulator.board.boards import create_board, is_running, read_board, stop_board
 from tests.support.emulated import ROOT, Hdc, emulated_home, free_port
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -128,8 +129,7 @@ def test_a_killed_server_ends_what_runs_in_silence_and_forgets_tcp_boards(tcp: H
         assert process.returncode == 0
     with tcp.start("wait") as process:
         # Each test has a temporary folder of its own, in which a server starts with the first call.
-        while not list(Path(tcp.environment["TMPDIR"]).glob("*.json")):
-            time.sleep(0.05)
+        wait_until("the start of the server", lambda: list(Path(tcp.environment["TMPDIR"]).glob("*.json")))
         tcp("kill")
         assert process.communicate(timeout=30) == (b"", b"")
     assert tcp.board("shell", "id ") == b"[Fail]Not match target founded, check connect-key please\r\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def test_another_port_is_found_when_that_of_a_boards_own_server_is_taken(
 
 
 def test_a_taken_port_of_everybodys_server_is_told_with_what_to_do(session: Session, usb: EmulatedBoard) -> None:
-    faults_of(usb).set("port-taken", seconds=0.2)
+    faults_of(usb).set("port-taken", port=int(os.environ["OHOS_HDC_SERVER_PORT"]), seconds=0.2)
     with pytest.raises(HdcServerError) as caught:
         choose_board(session)
     assert "OHOS_HDC_SERVER_PORT" in caught.value.remedy

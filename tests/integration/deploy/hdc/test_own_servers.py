@@ -53,6 +53,7 @@ def taken_for_real(
         FaultFile(folder=board.folder).clear()
 
 
+@pytest.mark.flaky(reruns=1, reruns_delay=5, reason="while one board is stuck for 6 s the other must have answered")
 def test_a_board_that_freezes_in_a_transfer_blocks_no_other_and_is_used_again_when_it_thaws(
     session: Session, boards: tuple[EmulatedBoard, EmulatedBoard], tmp_path: Path
 ) -> None:
@@ -89,7 +90,7 @@ def test_a_frozen_board_is_told_in_time_and_the_other_answers(
     FaultFile(folder=boards[0].folder).set("freeze")
     with pytest.raises(DeadlineExpired):
         frozen.shell("echo never", deadline=soon(2))
-    assert other.shell("echo alive", deadline=soon(5)).text == "alive\n"
+    assert other.shell("echo alive", deadline=soon()).text == "alive\n"
     FaultFile(folder=boards[0].folder).clear()
     assert frozen.shell("echo thawed", deadline=soon()).text == "thawed\n"
 
@@ -167,7 +168,7 @@ def test_no_server_is_ended_but_the_boards_own(
     servers = [Path(board.hdc.environment["TMPDIR"]) for board in (first, second)]
     assert [list(server.glob(".ohforge-hdc-*.json")) != [] for server in servers] == [False, True]
     # The one that everybody uses was started before them, and goes on.
-    assert list((tmp_path / "tmp").glob(".ohforge-hdc-8710.json"))
+    assert (tmp_path / "tmp" / f".ohforge-hdc-{os.environ['OHOS_HDC_SERVER_PORT']}.json").exists()
 
 
 def with_patience(session: Session, seconds: float) -> Session:

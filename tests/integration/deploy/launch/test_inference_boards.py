@@ -22,7 +22,7 @@ from deploy.launch.launch import run_model, run_program
 from deploy.launch.request import LaunchRequest
 from deploy.run.record import validate_record
 from native.programs import PROGRAMS
-from tests.support.ms_models import mobilenet_v2, seeded_image
+from tests.shared.ms_models import mobilenet_v2, seeded_image
 from toolchains.host_toolchain import ToolchainChoice
 
 ARCHES = ("arm64", "arm32")

@@ -17,10 +17,10 @@ import pytest
 from core.errors import BuildError
 from core.session import Session
 from native.build.ensure import BuildRequest, ensure_built
-from tests.support.ms_models import add_softmax
+from tests.shared.ms_models import add_softmax
+from tests.shared.standin_sdk import inference_sdk, runtime_tree
+from tests.shared.standin_sdk.assemble import link_tree
 from tests.support.sdk_symbols import LITE_IMPORTS, NNRT_IMPORTS, imported_functions
-from tests.support.standin_sdk import inference_sdk, runtime_tree
-from tests.support.standin_sdk.assemble import link_tree
 from toolchains.arch import ARM32, ARM64, Arch
 from toolchains.host_toolchain import ToolchainChoice
 

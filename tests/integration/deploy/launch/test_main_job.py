@@ -19,7 +19,7 @@ from deploy.emulator.board.boards import list_emulated, stop_board
 from deploy.launch.launch import run_model
 from deploy.launch.request import LaunchRequest
 from deploy.run.result import RunOutcome
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.shared.tiny_gguf import write_tiny_gguf
 from toolchains.host_toolchain import ToolchainChoice
 
 PROMPT = "the cat"

@@ -16,9 +16,9 @@ import pytest
 
 from deploy.emulator.board.boards import create_board, stop_board
 from native.programs import PROGRAMS
+from tests.shared.standin_sdk import inference_board_libraries, inference_sdk
 from tests.support.command_line import Said, invoke
 from tests.support.sdk_symbols import NNRT_IMPORTS, imported_functions, nnrt_libraries
-from tests.support.standin_sdk import inference_board_libraries, inference_sdk
 from toolchains.arch import ARM32, ARM64, Arch
 
 BOARDS = {ARM32: "dayu200", ARM64: "dayu200-arm64"}

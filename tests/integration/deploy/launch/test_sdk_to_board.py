@@ -17,12 +17,12 @@ import pytest
 
 from deploy.emulator.board.boards import create_board, stop_board
 from deploy.run.record import validate_record
+from tests.shared.loopback import Loopback
+from tests.shared.ms_models import mobilenet_v2, seeded_image
+from tests.shared.standin_sdk import inference_board_libraries, inference_sdk, make_release
+from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.command_line import Said, invoke
-from tests.support.loopback import Loopback
-from tests.support.ms_models import mobilenet_v2, seeded_image
 from tests.support.sdk_server import serve_mirror
-from tests.support.standin_sdk import inference_board_libraries, inference_sdk, make_release
-from tests.support.tiny_gguf import write_tiny_gguf
 from toolchains.arch import ARM32, ARM64, Arch
 
 RELEASE, LEVEL = "5.0.0", 12

@@ -13,8 +13,8 @@ import pytest
 
 from core.files import sha256_folder
 from deploy.emulator.board.boards import create_board, stop_board
+from tests.shared.standin_sdk import board_libraries, standin_sdk
 from tests.support.command_line import Said, invoke
-from tests.support.standin_sdk import board_libraries, standin_sdk
 from toolchains.arch import ARM32, ARM64, Arch
 
 pytestmark = pytest.mark.timeout(1200)

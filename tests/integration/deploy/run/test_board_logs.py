@@ -93,6 +93,11 @@ def test_the_log_of_a_run_is_read_when_it_is_asked_for_or_the_run_fails(
     assert calls(counting) == 2
 
 
+@pytest.mark.flaky(
+    reruns=1,
+    reruns_delay=5,
+    reason="a line is written a second after the log is followed, which nothing tells the beginning of",
+)
 def test_the_log_is_shown_filtered_since_the_last_run_and_followed(session: Session, logging_program: Path) -> None:
     board = choose_board(session, SERIAL)
     run(session, logging_program)

@@ -8,7 +8,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from deploy.run.result import RunOutcome
 from tests.support.agents import build_agent
 from tests.support.board_runs import use_boards
 from tests.support.tiny_elf import write_arm32, write_arm64
+from tests.support.waiting import wait_until
 
 SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"
@@ -89,13 +89,6 @@ def soon() -> Deadline:
 def sleeping(board: Board) -> str:
     """Command lines of `TREE` that still run on the board."""
     return board.shell("pgrep -fl 'sleep 8765[4-7]'", deadline=soon()).text
-
-
-def until_nothing_sleeps(board: Board, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while left := sleeping(board):
-        assert time.monotonic() < end, left
-        time.sleep(0.3)
 
 
 @pytest.mark.parametrize("write", [write_arm64, write_arm32])
@@ -190,7 +183,7 @@ def test_when_this_process_is_ended_nothing_goes_on_running_on_the_board(
         (file,) = (tmp_path / "runs").glob("*/record.json")
         assert json.loads(file.read_text())["state"] == "interrupted"
     else:
-        until_nothing_sleeps(board, 40)
+        wait_until("the end of all sleepers", lambda: not sleeping(board))
 
 
 def test_a_script_that_is_killed_on_the_board_leaves_nothing_running(
@@ -201,7 +194,7 @@ def test_a_script_that_is_killed_on_the_board_leaves_nothing_running(
         session, LaunchRequest(program=program, board="dayu200", options=RunOptions(timeout=500.0, engine="shell"))
     )
     assert outcome.exit_code == 128 + signal.SIGKILL
-    until_nothing_sleeps(board, 30)
+    wait_until("the end of all sleepers", lambda: not sleeping(board))
     assert board.shell("pgrep -fl 'watch [0-9]'", deadline=soon()).text == ""
 
 
@@ -231,4 +224,4 @@ def test_a_link_that_is_cut_is_no_success_and_leaves_nothing_running(
         run_program(session, request)
     assert read_record(caught.value)["state"] == "lost"
     FaultFile(folder=home / SERIAL).clear()
-    until_nothing_sleeps(board, 60)
+    wait_until("the end of all sleepers", lambda: not sleeping(board))

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from deploy.emulator.board.boards import EmulatedBoard, list_emulated, stop_boar
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc.choose import choose_board
 from deploy.launch.launch import run_shell
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
+from tests.support.waiting import wait_until
 
 SIZE = 3_000_000
 CHUNK = 400_000
@@ -39,11 +39,8 @@ def interrupt_when(begun: Callable[[], bool], words: list[str]) -> tuple[int, st
     )
     with process:
         try:
-            until = time.monotonic() + 60
-            while not begun():
-                assert process.poll() is None, process.communicate()[0]
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            wait_until("the beginning", lambda: begun() or process.poll() is not None)
+            assert process.poll() is None, process.communicate()[0]
             process.send_signal(signal.SIGINT)
             said = process.communicate(timeout=60)[0]
         finally:
@@ -110,11 +107,8 @@ def test_after_kill_9_the_next_push_of_a_large_file_sends_at_most_one_chunk_agai
         return sum(path.stat().st_size for path in emulated.disk.rglob("*.parts/joined"))
 
     with subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 60
-        while joined() < SIZE / 2:
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until("half of the file", lambda: joined() >= SIZE / 2 or process.poll() is not None)
+        assert process.poll() is None
         process.kill()
     lacking = SIZE - joined()
     faults.clear()

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.build.job import BuildJob, BuildLog
 from native.recipe.recipe import ProductSpec
 from tests.support.build_parts import make_toolchain, small_recipe, write_recipe
+from tests.support.waiting import is_alive, wait_until
 from toolchains.arch import ARCHES
 from toolchains.host_toolchain import ToolchainChoice
 
@@ -243,10 +243,7 @@ def test_ctrl_c_leaves_nothing_running_and_the_build_goes_on_later(session: Sess
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as child:
-        deadline = Deadline.after(300, "the sleeping step")
-        while not pid.exists() and child.poll() is None:
-            assert not deadline.expired
-            time.sleep(0.1)
+        wait_until("the sleeping step", lambda: pid.exists() or child.poll() is not None, seconds=300)
         child.send_signal(signal.SIGINT)
         _, complaint = child.communicate(timeout=60)
     assert child.returncode != 0
@@ -272,10 +269,7 @@ def write_sleepy_project(folder: Path) -> tuple[Path, Path]:
 
 def assert_gone(pid_file: Path) -> None:
     pid = int(pid_file.read_text())
-    deadline = Deadline.after(10, "the end of the step")
-    while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text():
-        assert not deadline.expired
-        time.sleep(0.05)
+    wait_until("the end of the step", lambda: not is_alive(pid))
 
 
 def test_a_second_folder_is_filled_from_the_compiler_cache(session: Session, tmp_path: Path) -> None:

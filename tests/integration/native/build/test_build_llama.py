@@ -18,7 +18,7 @@ from core.process import Result
 from core.session import Session
 from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.recipe.recipe import load_recipe
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.shared.tiny_gguf import write_tiny_gguf
 from toolchains.arch import ARCHES
 from toolchains.host_toolchain import ToolchainChoice
 

@@ -46,7 +46,8 @@ def test_speech_is_found_where_whisper_cpps_own_test_finds_it(environment: dict[
     # Hundredths of a second.
     found = [tuple(map(float, pair)) for pair in re.findall(r"start = ([\d.]+), end = ([\d.]+)", ran.text)]
     times = [time / 100 for pair in found for time in pair]
-    assert times == sorted(times)
-    assert (len(found), 0 <= times[0] < times[-1] <= SECONDS_OF_SOUND) == (SEGMENTS, True), times
+    assert len(found) == SEGMENTS
+    assert times == sorted(set(times))
+    assert times[-1] <= SECONDS_OF_SOUND
     bench = invoke("board.run", "--program", "whisper-bench", *words, "--", "--help", seconds=3000, **environment)
     assert (bench.status, "--what" in bench.text) == (0, True), bench.text

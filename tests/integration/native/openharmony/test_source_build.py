@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from deploy.emulator.board.boards import list_emulated, stop_board
 from native.openharmony.build import SourceBuildOutcome, SourceBuildRequest, build_component
 from native.openharmony.record import SCHEMA_FILE
 from tests.support.source_tree import make_fail, make_tree, write
+from tests.support.waiting import is_alive, wait_until
 
 SCHEMA = json.loads(SCHEMA_FILE.read_text())
 
@@ -180,21 +180,13 @@ def test_a_build_that_takes_too_long_is_ended_with_all_that_it_started(session: 
         assert not is_alive(int((root / name).read_text()))
 
 
-def is_alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_two_builds_in_one_tree_take_turns(session: Session, root: Path, tmp_path: Path) -> None:
     make_fail(
         root, status=f"touch {root}/begun; while [ ! -f {root}/go ]; do sleep 0.05; done; rm -f {root}/scenario.sh"
     )
     first = threading.Thread(target=build, args=(session, root))
     first.start()
-    while not (root / "begun").exists():
-        time.sleep(0.02)
+    wait_until("the beginning of the build", (root / "begun").exists)
     [lock] = (session.settings.cache / "locks").iterdir()
     with pytest.raises(Busy), hold(lock, Deadline.after(0.2, "the test")):
         pass
@@ -259,10 +251,7 @@ def test_ctrl_c_ends_the_build_and_the_record_says_so(root: Path) -> None:
     words = [sys.executable, "-m", "invoke", "--search-root", str(PROJECT), "source.build"]
     with subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
-            until = time.monotonic() + 60
-            while not (root / "pid").exists():
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            wait_until("the beginning of the build", (root / "pid").exists)
             os.kill(process.pid, signal.SIGINT)
             said = process.communicate(timeout=60)[0]
         finally:

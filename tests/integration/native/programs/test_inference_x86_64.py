@@ -18,7 +18,7 @@ from native.formats.ms import read_ms
 from native.models.inputs import prepare_inputs
 from native.models.networks import prepare_network
 from native.programs import PROGRAMS
-from tests.support.ms_models import mobilenet_v2
+from tests.shared.ms_models import mobilenet_v2
 from toolchains.host_toolchain import ToolchainChoice
 
 SIDE, SHRUNK = 64, 73

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from core.session import PROJECT
-from tests.support.ms_models import add_softmax
+from tests.shared.ms_models import add_softmax
+from tests.shared.reference_runtime import RUNTIME, compile_with, mslite_sources
 from tests.support.nnrt_runtime import host_compilers
-from tests.support.reference_runtime import RUNTIME, compile_with, mslite_sources
 
 RECORDER = PROJECT / "tests" / "support" / "mslite_calls.c"
 CPU = "DeviceInfoCreate 0"

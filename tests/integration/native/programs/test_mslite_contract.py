@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import ms_ops as ops
-from tests.support.ms_models import add_softmax
-from tests.support.ms_writer import ModelWriter
-from tests.support.reference_runtime import CPU, ReferenceModel, TensorArray, load_library
+from tests.shared import ms_ops as ops
+from tests.shared.ms_models import add_softmax
+from tests.shared.ms_writer import ModelWriter
+from tests.shared.reference_runtime import CPU, ReferenceModel, TensorArray, load_library
 
 ERROR, NULLPTR, PARAM_INVALID, INPUT_TENSOR = -1, -2, -3, -101
 MINDIR, INVALID_TYPE = 0, 0xFFFFFFFF

@@ -15,11 +15,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from core.session import PROJECT
-from tests.support import ms_ops as ops
-from tests.support.ms_cases import CASES
-from tests.support.ms_models import add_softmax, mobilenet_v2
-from tests.support.ms_writer import ModelWriter, Table, i32
-from tests.support.reference_runtime import (
+from tests.shared import ms_ops as ops
+from tests.shared.ms_models import add_softmax, mobilenet_v2
+from tests.shared.ms_writer import ModelWriter, Table, i32
+from tests.shared.reference_runtime import (
     BuildRefused,
     ReferenceModel,
     compile_with,
@@ -27,6 +26,7 @@ from tests.support.reference_runtime import (
     load_library,
     mslite_sources,
 )
+from tests.support.ms_cases import CASES
 
 COMMON_ERROR = -1
 ROUNDS = 6000

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from native.formats.ms_operators import known_operators
+from tests.shared.ms_models import mobilenet_v2, seeded_image
+from tests.shared.ms_numpy import Array
+from tests.shared.reference_runtime import RUNTIME, ReferenceModel, load_library
 from tests.support.ms_cases import CASES
-from tests.support.ms_models import mobilenet_v2, seeded_image
-from tests.support.ms_numpy import Array
-from tests.support.reference_runtime import RUNTIME, ReferenceModel, load_library
 
 TOLERANCE = 1e-5
 

@@ -15,11 +15,11 @@ import pytest
 
 from native.recipe.exit_status import explain_exit
 from native.recipe.recipe import load_recipe
-from tests.support import ms_ops as ops
-from tests.support.ms_models import add_softmax, mobilenet_v2, seeded_image
-from tests.support.ms_numpy import Array
-from tests.support.ms_writer import ModelWriter
-from tests.support.reference_runtime import build_mslite
+from tests.shared import ms_ops as ops
+from tests.shared.ms_models import add_softmax, mobilenet_v2, seeded_image
+from tests.shared.ms_numpy import Array
+from tests.shared.ms_writer import ModelWriter
+from tests.shared.reference_runtime import build_mslite
 
 HEAD = re.compile(r"^Tensor name: (.+), tensor size is (\d+) ,elements num: (\d+)\.$", re.MULTILINE)
 """The line of the quick-start program, blank before the comma included: other people's scripts read it."""

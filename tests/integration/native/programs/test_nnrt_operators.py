@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support import ms_numpy as known
-from tests.support.ms_numpy import EXPLICIT, SAME, VALID, Array
+from tests.shared import ms_numpy as known
+from tests.shared.ms_numpy import EXPLICIT, SAME, VALID, Array
 from tests.support.nnrt_runtime import SUCCESS, Graph, Nnrt, run_graph
 
 ADD, AVG_POOL, BATCH_NORM, BIAS_ADD, CONCAT, CONV2D, DEPTHWISE, DIV = 1, 2, 3, 5, 7, 8, 10, 11

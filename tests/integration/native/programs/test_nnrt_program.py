@@ -15,8 +15,8 @@ import pytest
 
 from native.programs import PROGRAMS
 from native.recipe.exit_status import explain_exit
+from tests.shared.reference_runtime import compile_with
 from tests.support.nnrt_runtime import build_nnrt, host_compilers, program_sources
-from tests.support.reference_runtime import compile_with
 from tests.support.sdk_symbols import NNRT_IMPORTS, imported_functions, nnrt_functions
 
 EXAMPLE = PROGRAMS / "nnrt" / "examples" / "conv_relu_softmax.json"

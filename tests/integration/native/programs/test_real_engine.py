@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from core.session import PROJECT
 from native.formats.ms import read_ms
 from native.formats.ms_operators import known_operators
+from tests.shared.ms_models import mobilenet_v2, seeded_image
+from tests.shared.ms_numpy import Array
+from tests.shared.ms_writer import Items, ModelWriter, NodeSpec
+from tests.shared.real_engine import VARIABLE, RealEngine, arm64_engine, converter_python, native_engine
+from tests.shared.reference_runtime import ReferenceModel, load_library
 from tests.support.ms_cases import CASES
-from tests.support.ms_models import mobilenet_v2, seeded_image
-from tests.support.ms_numpy import Array
-from tests.support.ms_writer import Items, ModelWriter, NodeSpec
-from tests.support.real_engine import VARIABLE, RealEngine, arm64_engine, converter_python, native_engine
-from tests.support.reference_runtime import ReferenceModel, load_library
 
 # Read here because every test hides the user's own variables.
 FOLDER = os.environ.get(VARIABLE, "")

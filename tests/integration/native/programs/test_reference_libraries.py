@@ -11,8 +11,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from core.files import sha256_folder, sha256_json
+from tests.shared.reference_runtime import RUNTIME, compile_with
 from tests.support.nnrt_runtime import host_compilers, program_sources
-from tests.support.reference_runtime import RUNTIME, compile_with
 from tests.support.sdk_symbols import LITE_IMPORTS, exported_functions, imported_functions, nnrt_libraries
 
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -10,7 +10,7 @@ import pytest
 import core.http
 from core.patience import Patience
 from native.source.fetch import GITHUB_VARIABLE
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 
 
 @pytest.fixture(autouse=True)

@@ -21,11 +21,11 @@ from core.errors import (
 )
 from core.session import Session
 from native.models.models import ModelEntry, UrlSource, WheelPart, WheelSource, fetch_model, find_model, list_models
-from tests.support import ms_ops as ops
-from tests.support.loopback import Loopback, Served
-from tests.support.ms_writer import ModelWriter
+from tests.shared import ms_ops as ops
+from tests.shared.loopback import Loopback, Served
+from tests.shared.ms_writer import ModelWriter
+from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.program_sources import serve_index
-from tests.support.tiny_gguf import write_tiny_gguf
 
 # models --------------------------------------------------------------------------------------------
 

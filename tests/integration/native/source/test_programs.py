@@ -18,7 +18,7 @@ from core.session import Session
 from native.source.fetch import fetch_source
 from native.source.kinds import FolderSource, GithubArchive
 from native.source.pypi import fetch_file
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
 from tests.support.program_sources import FILE, PACKAGE, PIN, SDIST, recipe, sdist, serve_index
 
 

@@ -10,13 +10,13 @@ import pytest
 import core.http
 from core.patience import Patience
 from core.session import Session
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.pack import Release, make_release
 from tests.support.sdk_fetching import HOST
 from tests.support.sdk_server import (
     MIRROR,
     use_loopback_for_all,
 )
-from tests.support.standin_sdk.pack import Release, make_release
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,8 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.pack import VARIANTS, Release, make_release
 from tests.support.sdk_fetching import HOST, nothing_is_installed
 from tests.support.sdk_server import (
     LIST,
@@ -31,7 +32,6 @@ from tests.support.sdk_server import (
     serve_mirror,
     unpack_by_hand,
 )
-from tests.support.standin_sdk.pack import VARIANTS, Release, make_release
 from toolchains.install import fetch_sdk
 from toolchains.installed import read_installed, sdk_root, verify_sdk
 from toolchains.sdk import list_installed

@@ -28,14 +28,14 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.pack import Release, make_release
 from tests.support.sdk_fetching import HOST, nothing_is_installed
 from tests.support.sdk_server import (
     archive_path,
     serve_list,
     serve_mirror,
 )
-from tests.support.standin_sdk.pack import Release, make_release
 from toolchains.install import fetch_sdk
 from toolchains.installed import remove_sdk
 

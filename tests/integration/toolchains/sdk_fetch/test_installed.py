@@ -12,12 +12,12 @@ from core.errors import (
     SdkNotFound,
 )
 from core.session import Session
-from tests.support.loopback import Loopback
+from tests.shared.loopback import Loopback
+from tests.shared.standin_sdk.pack import Release
 from tests.support.sdk_fetching import HOST
 from tests.support.sdk_server import (
     serve_mirror,
 )
-from tests.support.standin_sdk.pack import Release
 from toolchains.install import fetch_sdk
 from toolchains.installed import damage_error, list_sdks, remove_sdk, sdk_root, verify_sdk
 

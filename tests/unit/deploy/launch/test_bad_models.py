@@ -16,10 +16,10 @@ from deploy.launch.launch import run_model
 from deploy.launch.request import LaunchRequest
 from native.formats.gguf import read_gguf
 from native.models.inspect import describe_lines, inspect_model
+from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.command_line import invoke
 from tests.support.local_board import LocalBoard
 from tests.support.ms_flatbuffers import NodeToWrite
-from tests.support.tiny_gguf import write_tiny_gguf
 from tests.unit.native.formats.test_ms_format import ADD, GOOD, MODEL, changed
 
 ADD_NODE, SOFTMAX_NODE = MODEL.nodes

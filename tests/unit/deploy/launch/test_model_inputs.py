@@ -11,8 +11,8 @@ from core.errors import ModelError, UsageError
 from core.session import Session
 from deploy.launch.model_inputs import accompany_model
 from native.models.models import Model, find_model
-from tests.support import ms_ops as ops
-from tests.support.ms_writer import ModelWriter
+from tests.shared import ms_ops as ops
+from tests.shared.ms_writer import ModelWriter
 from tests.unit.native.formats.test_ms_format import with_tensor
 
 

@@ -11,7 +11,7 @@ from core.errors import DamagedProgram
 from core.session import Session
 from native.artifact import closure
 from native.artifact.elf import ElfInfo
-from tests.support.standin_sdk import tiny_tree
+from tests.shared.standin_sdk import tiny_tree
 from toolchains.sdk import describe_sdk
 
 ARM64, ARM32 = ("EM_AARCH64", 64), ("EM_ARM", 32)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from core.errors import ModelError
 from native.formats.ggml import FILE_TYPES, TENSOR_TYPES
 from native.formats.gguf import LongArray, read_gguf
-from tests.support.tiny_gguf import write_tiny_gguf
+from tests.shared.tiny_gguf import write_tiny_gguf
 
 U32, STR, ARR, U64 = 4, 8, 9, 10
 

@@ -13,8 +13,8 @@ from PIL import Image
 from core.errors import ModelError, UsageError
 from native.formats.ms import MsInfo, read_ms
 from native.models.inputs import describe_npy, npy_header, prepare_inputs
-from tests.support import ms_ops as ops
-from tests.support.ms_writer import ModelWriter
+from tests.shared import ms_ops as ops
+from tests.shared.ms_writer import ModelWriter
 
 
 def model(tmp_path: Path, *shapes: list[int]) -> MsInfo:

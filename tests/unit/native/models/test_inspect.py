@@ -12,8 +12,8 @@ from core.errors import ModelError, UnknownName
 from core.session import Session
 from native.models.inspect import describe_lines, inspect_model, model_kind
 from native.models.models import list_models, locate_model
+from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.ms_flatbuffers import ModelToWrite, NodeToWrite, TensorToWrite, write_ms
-from tests.support.tiny_gguf import write_tiny_gguf
 
 MODEL = ModelToWrite(
     tensors=(TensorToWrite(name="x", dims=(1, -1)), TensorToWrite(name="y", dims=(1, 8))),

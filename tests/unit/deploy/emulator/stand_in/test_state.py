@@ -15,6 +15,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_port_comes_from_the_option_then_the_variable_then_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OHOS_HDC_SERVER_PORT")
     assert find_server("").port == 8710
     monkeypatch.setenv("OHOS_HDC_SERVER_PORT", "9000")
     assert find_server("").port == 9000

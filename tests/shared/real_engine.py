@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support.ms_numpy import Array
+from tests.shared.ms_numpy import Array
 
 VARIABLE = "OHFORGE_MINDSPORE_LITE"
 SOURCE = Path(__file__).parent / "real_engine.cpp"

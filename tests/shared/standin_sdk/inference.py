@@ -13,8 +13,8 @@ from core.files import atomic_folder, sha256_folder, sha256_json
 from core.locks import hold
 from core.process import RealRunner
 from core.session import PROJECT
-from tests.support.standin_sdk.assemble import board_libraries, link_tree, standin_sdk
-from tests.support.standin_sdk.releases import find_release
+from tests.shared.standin_sdk.assemble import board_libraries, link_tree, standin_sdk
+from tests.shared.standin_sdk.releases import find_release
 from toolchains.arch import Arch
 
 RUNTIME = PROJECT / "native/programs/runtime"

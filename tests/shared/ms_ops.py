@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tests.support import ms_numpy as known
-from tests.support.ms_numpy import ACTIVATIONS, Array
-from tests.support.ms_writer import ModelWriter, boolean, f32, i8, i32, i64, i64_matrix, i64s
+from tests.shared import ms_numpy as known
+from tests.shared.ms_numpy import ACTIVATIONS, Array
+from tests.shared.ms_writer import ModelWriter, boolean, f32, i8, i32, i64, i64_matrix, i64s
 
 BINARY = {"add": 5, "mul": 99, "sub": 152, "div": 47, "maximum": 90, "minimum": 96}
 FORMULA = {

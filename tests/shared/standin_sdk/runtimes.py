@@ -11,7 +11,7 @@ from pathlib import Path
 from core.deadline import Deadline
 from core.errors import BuildError, HostToolMissing
 from core.process import Runner
-from tests.support.standin_sdk.layout import FILES, TARGETS, Target, compiler_runtime
+from tests.shared.standin_sdk.layout import FILES, TARGETS, Target, compiler_runtime
 
 COMPILE_SECONDS = 600.0
 COMMON = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import SdkIncomplete
-from tests.support.standin_sdk.packages import LLVM
+from tests.shared.standin_sdk.packages import LLVM
 from toolchains.arch import ARM32, ARM64, Arch
 
 FILES = Path(__file__).parent / "files"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.files import sha256_file
-from tests.support.standin_sdk.pack import COMPONENTS, Release
+from tests.shared.standin_sdk.pack import COMPONENTS, Release
 
 SYSTEMS = ("linux", "windows", "darwin")
 MACHINES = ("x64", "arm64")

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from core.errors import unknown_name
 from core.files import sha256_file
-from tests.support.standin_sdk.releases import SdkRelease, find_release
+from tests.shared.standin_sdk.releases import SdkRelease, find_release
 
 T = TypeVar("T")
 COMPONENTS = ("native", "toolchains", "ets", "js", "previewer")
@@ -149,7 +149,7 @@ def make_release(
 
 def tiny_tree(folder: Path, version: str = "5.0.0") -> Path:
     """An SDK-shaped tree of small files that no compiler is in: for tests of installing and of layouts."""
-    from tests.support.standin_sdk.assemble import write_package_json, write_toolchain_file
+    from tests.shared.standin_sdk.assemble import write_package_json, write_toolchain_file
 
     release = find_release(version)
     native, toolchains = folder / "native", folder / "toolchains"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support import ms_ops as ops
-from tests.support.ms_numpy import SAME, Array
-from tests.support.ms_writer import ModelWriter
+from tests.shared import ms_ops as ops
+from tests.shared.ms_numpy import SAME, Array
+from tests.shared.ms_writer import ModelWriter
 
 MOBILENET_STAGES = (
     (1, 16, 1, 1),

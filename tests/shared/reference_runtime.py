@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.ms_writer import DATA_TYPES, Array
+from tests.shared.ms_writer import DATA_TYPES, Array
 
 RUNTIME = Path(__file__).resolve().parents[2] / "native" / "programs" / "runtime"
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 from core.process import Runner
-from tests.support.standin_sdk.layout import FILES, TARGETS
-from tests.support.standin_sdk.releases import SdkRelease
-from tests.support.standin_sdk.runtimes import Tools
+from tests.shared.standin_sdk.layout import FILES, TARGETS
+from tests.shared.standin_sdk.releases import SdkRelease
+from tests.shared.standin_sdk.runtimes import Tools
 
 OWN = {
     # library: (source, header, the header's place below usr/include)

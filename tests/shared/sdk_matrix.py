@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.session import Session
-from tests.support.cmake_project import (
+from tests.shared.cmake_project import (
     CMAKE,
     FULL_OUTPUT,
     SHARED,
@@ -20,7 +20,7 @@ from tests.support.cmake_project import (
     run_program,
     write_project,
 )
-from tests.support.standin_sdk import runtime_tree
+from tests.shared.standin_sdk import runtime_tree
 from toolchains.arch import ARM32, ARM64, Arch
 from toolchains.host_toolchain import ToolchainChoice
 from toolchains.toolchain import choose_toolchain

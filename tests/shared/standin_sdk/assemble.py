@@ -19,10 +19,10 @@ from core.locks import hold
 from core.process import RealRunner, Runner
 from core.session import PROJECT
 from core.settings import Settings
-from tests.support.standin_sdk import layout, libraries, runtimes
-from tests.support.standin_sdk.layout import FILES, TARGETS
-from tests.support.standin_sdk.packages import Packages, fetch_packages, unpack_packages
-from tests.support.standin_sdk.releases import SdkRelease, find_release
+from tests.shared.standin_sdk import layout, libraries, runtimes
+from tests.shared.standin_sdk.layout import FILES, TARGETS
+from tests.shared.standin_sdk.packages import Packages, fetch_packages, unpack_packages
+from tests.shared.standin_sdk.releases import SdkRelease, find_release
 from toolchains.arch import ARM32, find_arch
 
 if TYPE_CHECKING:

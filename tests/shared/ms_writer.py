@@ -1,8 +1,8 @@
 """Writes small ``.ms`` files (MindSpore Lite, ``MSL2``) without any library: FlatBuffers by hand.
 
 `ModelWriter` is the graph that goes into the file. Its tensors and nodes stay open to change until `to_bytes`,
-so that a test can make every kind of wrong file; `tests.support.ms_ops` adds whole operators with the numbers
-that NumPy works out for them, `tests.support.ms_models` whole models.
+so that a test can make every kind of wrong file; `tests.shared.ms_ops` adds whole operators with the numbers
+that NumPy works out for them, `tests.shared.ms_models` whole models.
 """
 
 from __future__ import annotations

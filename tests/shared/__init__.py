@@ -1,0 +1,1 @@
+"""What ``scripts/`` and ``benchmarks/`` take from the tests: stand-ins for what is not there, and small models."""

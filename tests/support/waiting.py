@@ -1,0 +1,30 @@
+"""The one way in which tests wait for something to happen, such as the end of a process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+Seen = TypeVar("Seen")
+
+
+def wait_until(what: str, condition: Callable[[], Seen], seconds: float = 120.0, pause: float = 0.02) -> Seen:
+    """Asks again and again until `condition` gives something true, and returns that.
+
+    No test takes nearly as long as `seconds`, on a busy machine included. Raises AssertionError, which names `what`.
+    """
+    until = time.monotonic() + seconds
+    while not (seen := condition()):
+        assert time.monotonic() < until, f"{what} did not happen within {seconds:g} s"
+        time.sleep(pause)
+    return seen
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this number runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -3,6 +3,7 @@
  * instructions that an older CPU lacks. The kernel is asked before they are used. */
 #include "sha256.h"
 
+#if defined(__ARM_NEON)
 #include <arm_neon.h>
 #include <sys/auxv.h>
 
@@ -56,3 +57,7 @@ struct sha256_engine sha256_cpu_engine(void) {
     if (!HAS_SHA2) return (struct sha256_engine){0};
     return (struct sha256_engine){.name = "armv8", .compress = compress_armv8};
 }
+#else
+/* A soft-float build for arm32 has no vector registers to do it in. */
+struct sha256_engine sha256_cpu_engine(void) { return (struct sha256_engine){0}; }
+#endif

@@ -124,7 +124,7 @@ def test_llama_writes_the_same_text_on_both_boards(place: Place, tmp_path: Path,
     texts = []
     for arch, profile in BOARDS.items():
         ran = invoke(
-            *("board.run", model, "--toolchain", "ohos", "--board", profile, "--cpu", "generic"),
+            *("board.run", model, "--toolchain", "ohos", "--board", profile),
             *("--prompt", PROMPT, "--tokens", str(TOKENS)),
             seconds=2600,
             **online,

@@ -38,7 +38,7 @@ def environment(tmp_path: Path, shared_cache: Path) -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize("arch", [ARM32, ARM64], ids=lambda arch: arch.name)
 def test_speech_is_found_where_whisper_cpps_own_test_finds_it(environment: dict[str, str], arch: Arch) -> None:
     """The real model on real speech; the model and the sound travel with the program, as the recipe says."""
-    words = ("--arch", arch.name, "--toolchain", "zig", "--board", "dayu200", "--cpu", "generic")
+    words = ("--arch", arch.name, "--toolchain", "zig", "--board", "dayu200")
     arguments = ("--vad-model", "silero-vad.bin", "--file", "jfk.wav", "--threads", "2", "--no-prints")
     ran = invoke("board.run", "--program", PROGRAM, *words, "--", *arguments, seconds=3000, **environment)
     assert ran.status == 0, ran.text

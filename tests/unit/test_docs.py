@@ -93,3 +93,11 @@ def defined_in(*folders: str) -> set[str]:
     """Names of the tests below these folders."""
     files = [file for folder in folders for file in (ROOT / folder).rglob("test_*.py")]
     return {name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)}
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    linked = set(re.findall(r"\]\(([\w.-]+)\)", index))
+    pages = {path.name for path in (ROOT / "docs").iterdir()}
+    assert linked == pages - {"index.md"}
+    assert "docs/index.md" in (ROOT / "README.md").read_text()

@@ -2,7 +2,7 @@
 
     python scripts/tuning_matrix.py [--cache FOLDER] [--jobs 2] [--minutes 60] [--good FILE]
 
-Some seconds for each combination of tests/support/tuning_matrix.py, most of them of the compiler; ohos is the tests'
+Some seconds for each combination of tests/shared/tuning_matrix.py, most of them of the compiler; ohos is the tests'
 stand-in SDK. The table says what was run, nothing else.
 """
 
@@ -24,7 +24,7 @@ from core.console import Console, Verbosity  # noqa: E402
 from core.errors import OhforgeError  # noqa: E402
 from core.session import Session  # noqa: E402
 from core.settings import Settings  # noqa: E402
-from tests.support.tuning_matrix import PROGRAMS, Cell, build_cell, cells, clang_of  # noqa: E402
+from tests.shared.tuning_matrix import PROGRAMS, Cell, build_cell, cells, clang_of  # noqa: E402
 from toolchains.zig import find_zig  # noqa: E402
 
 PAGE = ROOT / "docs" / "tuning-matrix.md"

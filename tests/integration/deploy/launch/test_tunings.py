@@ -13,7 +13,7 @@ from core.session import Session
 from deploy.board.profiles import list_profiles, load_profile
 from deploy.hdc.choose import choose_board
 from deploy.launch.build_choice import choose_cpu
-from tests.support.tuning_matrix import Cell, build_cell
+from tests.shared.tuning_matrix import Cell, build_cell
 from toolchains.arch import ARCHES
 from toolchains.tuning import GENERIC
 

@@ -26,8 +26,8 @@ from elftools.elf.sections import ARMAttributesSection
 from core.session import Session
 from native.build.ensure import BuildRequest, ensure_built
 from native.recipe.recipe import FILE, load_recipe
-from tests.support.ms_models import add_softmax
-from tests.support.standin_sdk import inference_sdk, runtime_tree, standin_sdk
+from tests.shared.ms_models import add_softmax
+from tests.shared.standin_sdk import inference_sdk, runtime_tree, standin_sdk
 from toolchains.arch import ARM32, ARM64, X86_64, Arch
 from toolchains.host_toolchain import ToolchainChoice
 from toolchains.tuning import TUNING_FILE, read_tunings

@@ -13,7 +13,6 @@ from deploy.board.profiles import load_profile
 from deploy.board.survey import survey_board
 from deploy.launch import launch
 from deploy.launch.build_choice import choose_arch, choose_cpu, known_arches
-from deploy.launch.request import LaunchRequest
 from native.artifact.artifact import write_artifact
 from tests.support.local_board import LocalBoard
 from tests.support.run_requests import make_request
@@ -86,7 +85,7 @@ def test_what_is_known_of_a_board_is_forgotten_when_it_proves_wrong(
 
     monkeypatch.setattr(launch, "execute", refuse)
     with pytest.raises(MissingLibrary):
-        launch._execute(session, board, LaunchRequest(), make_request(board.folder))
+        launch._perform(session, launch.Launch(board=board, run=make_request(board.folder)))
     board.calls.clear()
     known_arches(session, board)
     assert board.calls == ["shell"]

@@ -74,6 +74,14 @@ def test_a_board_without_a_profile_is_asked_once(session: Session, board: LocalB
     assert board.calls == ["shell"]
 
 
+def test_with_dry_nothing_is_noted_of_a_board(session: Session, board: LocalBoard) -> None:
+    board.profile = dataclasses.replace(load_profile("generic"), device_dir=str(board.folder))
+    session = dataclasses.replace(session, dry=True)
+    assert known_arches(session, board)[0]
+    assert not session.settings.cache.exists()
+    assert list(board.folder.iterdir()) == []
+
+
 def test_what_is_known_of_a_board_is_forgotten_when_it_proves_wrong(
     session: Session, board: LocalBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

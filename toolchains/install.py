@@ -110,6 +110,8 @@ def would_fetch_sdk(session: Session, request: SdkRequest) -> Would:
     what = f"{request.title} for {request.host} ({', '.join(missing or request.components)})"
     if not missing:
         return Would(action="use", what=what, where=str(target), why="it is installed and whole")
+    if _adopt(_staging(target), request, missing) is not None:
+        return Would(action="install", what=what, where=str(target), why="an earlier call has fetched and unpacked it")
     source, size = expected_source(session, request)
     there = fetched_bytes(session, name)
     where = str(target if request.release is not None else target.parent)
@@ -173,12 +175,17 @@ def _install(session: Session, request: SdkRequest, target: Path, traffic: Traff
     if before is not None and not missing:
         session.console.info(f"{target} is installed and whole: nothing to do")
         return before
-    staging = target.with_name(f".new-{target.name}")
+    staging = _staging(target)
     found = _adopt(staging, request, missing)
     if found is None:
         found = _fetch_first(session, replace(request, components=missing), staging, traffic)
     clean_staging(staging)
     return _commit(session, found, before, target if request.release else None)
+
+
+def _staging(target: Path) -> Path:
+    """Where an installation grows."""
+    return target.with_name(f".new-{target.name}")
 
 
 def _adopt(staging: Path, request: SdkRequest, missing: tuple[str, ...]) -> InstalledSdk | None:

@@ -38,7 +38,7 @@ def _would_launch(session: Session, launch: Launch) -> list[Would]:
         else:
             would.append(Would(action="send", what=run.executable, where=where, why="when it is built"))
     model = run.model
-    if model is not None and not model.path.is_file():
+    if model is not None and not model.here:
         size = model.size or None
         would.append(Would(action="send", what=str(model.path), size=size, where=where, why="when it is fetched"))
         run = dataclasses.replace(run, files=tuple(file for file in run.files if file.local != model.path))

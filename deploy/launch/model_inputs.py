@@ -32,11 +32,11 @@ def accompany_model(
 ) -> Accompaniment:
     """Looks at the files that go with a model, before anything is built or sent. `roles` has its inputs and labels.
 
-    What is made of them lies below `made`. A model that is not fetched yet, as with ``--dry``, cannot say what it wants.
+    What is made of them lies below `made`. A model that is not here yet, as with ``--dry``, cannot say what it wants.
     Raises UsageError for files that are not there or do not fit the model; ModelError when weights that the model keeps
     in other files are missing.
     """
-    if model.kind != "ms" or not model.path.is_file():
+    if model.kind != "ms" or not model.here:
         return Accompaniment(parameters=parameters)
     from native.formats.ms import read_ms
     from native.models.inputs import prepare_inputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from core.dry import Would
@@ -36,30 +37,26 @@ def would_store(
     action: str = "use",
 ) -> list[Would]:
     """What `ensure_stored` would send; `action` is what is done with what is there. Raises as `look_at_store`."""
-    up = is_up(session, board)
-    look = look_at_store(board, files, survey) if up else None
-    wanted = {id(file) for file in look.wanted} if look is not None else {id(file) for file in files}
-    would = []
-    for number, file in enumerate(files):
-        if id(file) not in wanted:
-            continue  # Its content goes there under another name.
-        there, why = (0, "") if up else (None, NOT_UP)
-        lacks = look is None or file in look.to_send
-        if look is not None:
-            there = survey.parts.get(file.fingerprint, 0) if lacks and survey.parts else 0 if lacks else file.size
-            why = "its content would be compared there first" if file in look.unproven else ""
-        where = f"board {board.serial}" + (f", {places[number]}" if places else "")
-        would.append(
-            Would(
-                action="send" if lacks else action,
-                what=str(file.local),
-                size=file.size,
-                there=there,
-                where=where,
-                why=why,
-            )
-        )
-    return would
+    board_name = f"board {board.serial}"
+    wheres = [f"{board_name}, {place}" for place in places] or [board_name] * len(files)
+    would = [
+        Would(action="send", what=str(file.local), size=file.size, where=where, why=NOT_UP)
+        for file, where in zip(files, wheres, strict=True)
+    ]
+    if not is_up(session, board):
+        return would
+    look = look_at_store(board, files, survey)
+
+    def known(file: StoredFile, entry: Would) -> Would:
+        if file in look.to_send:
+            there = survey.parts.get(file.fingerprint, 0) if survey.parts else 0
+            return replace(entry, there=there, why="")
+        why = "its content would be compared there first" if file in look.unproven else ""
+        return replace(entry, action=action, there=file.size, why=why)
+
+    # Of files with one content only one is sent.
+    pairs = zip(files, would, strict=True)
+    return [known(file, entry) for file, entry in pairs if file in look.wanted]
 
 
 def would_pull(session: Session, board: Board, remotes: Sequence[str], target: Path) -> list[Would]:

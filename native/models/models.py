@@ -35,7 +35,7 @@ DATA = Path(__file__).resolve().parent / "models.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model file that was looked at: it is there, whole as far as its header tells, and of a kind that we run."""
+    """A model file that was looked at: it is whole as far as its header tells, and of a kind that we run."""
 
     name: str
     path: Path
@@ -46,6 +46,8 @@ class Model:
     licence: str = ""
     summary: Mapping[str, object]
     """What the header says, short enough for a run record."""
+    here: bool = True
+    """False: it is still to be fetched to `path`, and all that is known of it is what the list says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +131,7 @@ def plan_model(session: Session, name_or_path: str) -> tuple[Model, list[Would]]
         size=entry.size,
         licence=entry.licence,
         summary={},
+        here=False,
     )
     return listed, [would]
 

@@ -227,7 +227,12 @@ def test_dry_says_what_would_be_done(words: str, expected: list[tuple[str, str, 
     assert "would " in text
 
 
-def test_the_models_files_are_told_before_they_are_here(home: Path) -> None:
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_models_files_are_told_before_they_are_here(home: Path, session: Session, damaged: bool) -> None:
+    if damaged:
+        file = session.settings.cache / "models" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"cut short")
     status, answer, text = said_by(["board.run", "smollm2", "--board=mine", "--prompt=hi", "--dry", "--json"])
     assert status == 0, text
     told = {(entry["action"], Path(entry["what"]).name.split(" ")[0]): entry for entry in answer["would"]}

@@ -23,6 +23,7 @@ from deploy.lease.lease import lock_board
 from tests.shared import ms_ops as ops
 from tests.shared.ms_writer import ModelWriter
 from tests.shared.tiny_gguf import write_tiny_gguf
+from tests.support.snapshot import everything_in
 from tests.support.source_tree import make_tree
 from tests.support.tiny_elf import write_arm64
 from toolchains.installed import InstalledSdk, write_installed
@@ -119,16 +120,6 @@ def home(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> P
     create_board("emulated-dayu200", home=session.settings.data / "boards")
     lock_board(session, locate_board(session, "dayu200"), seconds=3600, purpose="a test")
     return tmp_path
-
-
-def everything_in(folder: Path) -> dict[str, tuple[object, ...]]:
-    """All that is below a folder: kinds, modes, times of last change and contents."""
-    found: dict[str, tuple[object, ...]] = {}
-    for path in sorted(folder.rglob("*")):
-        facts = path.lstat()
-        content = path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None
-        found[str(path.relative_to(folder))] = (facts.st_mode, facts.st_mtime_ns, content)
-    return found
 
 
 def said_by(words: list[str]) -> tuple[int, dict[str, Any], str]:

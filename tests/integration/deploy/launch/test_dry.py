@@ -15,8 +15,8 @@ from deploy.board.protocol import Board
 from deploy.emulator.board.boards import list_emulated, stop_board
 from tests.support.board_runs import SERIAL, TMP, soon, use_boards
 from tests.support.command_line import invoke
+from tests.support.snapshot import everything_in
 from tests.support.tiny_elf import write_arm64
-from tests.unit.commands.test_dry import everything_in
 
 
 @pytest.fixture(autouse=True)

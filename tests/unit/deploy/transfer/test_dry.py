@@ -15,7 +15,7 @@ from deploy.transfer.dry import would_clean, would_pull, would_push
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
 from tests.support.local_board import LocalBoard
-from tests.unit.commands.test_dry import everything_in
+from tests.support.snapshot import everything_in
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ def info(session: Session, board: str = "") -> Answer:
     repeatable=("file", "param"),
     remainder="arguments",
     changes=True,
+    dry=True,
     groups={"choice": TOOLCHAIN, "running": RUN},
     more_flags=recipe_flags,
     help={
@@ -88,6 +89,8 @@ def run(
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
     from commands.show import show_outcome
+    from core.dry import tell
+    from deploy.launch.dry import would_run
     from deploy.launch.launch import run_model, run_program
     from deploy.launch.request import LaunchRequest
 
@@ -102,6 +105,8 @@ def run(
         files=tuple(file or ()),
         options=running.read(),
     )
+    if session.dry:
+        return Answer(tell(session.console, would_run(session, request)))
     session = _waiting(session, wait)
     outcome = run_program(session, request) if program else run_model(session, request)
     show_outcome(session.console, outcome)
@@ -112,6 +117,7 @@ def run(
     optional_positional="line",
     remainder="words",
     changes=True,
+    dry=True,
     help={
         "line": "The command line in quotes; or write it after two dashes.",
         "board": BOARD_HELP,
@@ -130,12 +136,17 @@ def shell(
     words: tuple[str, ...] = (),
 ) -> Answer:
     """Run a command line on a board: `invoke board.shell "ls /data"`, or after `--`; its exit status is handed on."""
+    from core.dry import Would, tell
     from core.errors import UsageError
     from deploy.launch.launch import run_shell
 
     words = (*filter(None, [line]), *words)
     if not words:
         raise UsageError("There is no command.", remedy='Write it in quotes: invoke board.shell "uname -a".')
+    if session.dry:
+        chosen, why = look_at_board(session, board), f"in its folder {folder}" if folder else ""
+        would = Would(action="run", what=" ".join(words), where=f"board {chosen.serial}", why=why)
+        return Answer(tell(session.console, [would]))
     with held_board(session, board, f"shell {words[0]}", wait) as chosen:
         result = run_shell(
             session,
@@ -152,6 +163,7 @@ def shell(
 @command(
     positional=("source", "target"),
     changes=True,
+    dry=True,
     help={
         "source": "File or folder of this computer.",
         "target": "Where it shall be on the board; a folder when it ends in a slash.",
@@ -163,11 +175,16 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
     """Copy a file or folder to a board; every hash is checked there, and what is there already is not sent."""
     from dataclasses import asdict
 
+    from core.dry import tell
     from core.files import human_bytes
+    from deploy.transfer.dry import would_push
     from deploy.transfer.push import push_files
 
+    local = Path(source).expanduser()
+    if session.dry:
+        return Answer(tell(session.console, would_push(session, look_at_board(session, board), [local], target)))
     with held_board(session, board, f"push {source}", wait) as chosen:
-        summary = push_files(session, chosen, [Path(source).expanduser()], target)
+        summary = push_files(session, chosen, [local], target)
     sent, reused = human_bytes(summary.bytes_sent), human_bytes(summary.bytes_reused)
     session.console.info(f"{sent} sent, {reused} were there already; verified with {summary.hash_tool}")
     return Answer(asdict(summary))
@@ -176,6 +193,7 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
 @command(
     positional=("source", "target"),
     changes=True,
+    dry=True,
     help={
         "source": "File or folder of the board.",
         "target": "Where it shall be here: a folder that exists, or the new name.",
@@ -185,11 +203,16 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
 )
 def pull(session: Session, source: str, target: str, board: str = "", wait: float = OWN_WAIT) -> Answer:
     """Copy a file or folder from a board; every hash is checked."""
+    from core.dry import tell
     from core.files import human_bytes
+    from deploy.transfer.dry import would_pull
     from deploy.transfer.pull import pull_files
 
+    local = Path(target).expanduser()
+    if session.dry:
+        return Answer(tell(session.console, would_pull(session, look_at_board(session, board), [source], local)))
     with held_board(session, board, f"pull {source}", wait) as chosen:
-        pulled = pull_files(session, chosen, [source], Path(target).expanduser())
+        pulled = pull_files(session, chosen, [source], local)
     for file in pulled:
         session.console.info(f"{file.local}  {human_bytes(file.size)}")
     rows = [{"path": str(f.local), "remote": f.remote, "size": f.size, "sha256": f.sha256} for f in pulled]
@@ -198,6 +221,7 @@ def pull(session: Session, source: str, target: str, board: str = "", wait: floa
 
 @command(
     changes=True,
+    dry=True,
     help={
         "board": BOARD_HELP,
         "older-than": "Only what is older than this many days.",
@@ -211,10 +235,15 @@ def clean(
     """Remove from a board what ohforge put there, and nothing else."""
     from dataclasses import asdict
 
+    from core.dry import tell
     from core.files import human_bytes
     from deploy.transfer.clean import clean_board
+    from deploy.transfer.dry import would_clean
 
     smallest = read_size("--larger-than", larger_than) if larger_than else 0
+    if session.dry:
+        would = would_clean(session, look_at_board(session, board), days=older_than, smallest=smallest)
+        return Answer(tell(session.console, [would]))
     with held_board(session, board, "clean", wait) as chosen:
         cleaned = clean_board(session, chosen, days=older_than, smallest=smallest)
     session.console.info(f"{cleaned.entries} entries removed, {human_bytes(cleaned.freed_bytes)} are free again")
@@ -224,6 +253,7 @@ def clean(
 @command(
     name="lock",
     changes=True,
+    dry=True,
     help={
         "board": BOARD_HELP,
         "for": "How long, such as 90s, 30m, 2h or 1h30m.",
@@ -235,22 +265,30 @@ def lock(
     session: Session, board: str = "", for_: str = "1h", purpose: str = "board.lock", wait: float = OWN_WAIT
 ) -> Answer:
     """Keep a board for yourself after this command; your own runs go through, those of other users wait."""
+    from core.dry import tell
     from deploy.hdc.choose import locate_board
-    from deploy.lease.lease import lock_board
+    from deploy.lease.lease import lock_board, would_lock
 
-    place = locate_board(session, board)
-    lease = lock_board(_waiting(session, wait), place, seconds=read_duration("--for", for_), purpose=purpose)
+    place, session, seconds = locate_board(session, board), _waiting(session, wait), read_duration("--for", for_)
+    if session.dry:
+        return Answer(tell(session.console, [would_lock(session, place, seconds=seconds, purpose=purpose)]))
+    lease = lock_board(session, place, seconds=seconds, purpose=purpose)
     session.console.info(f"board {place.serial} is locked by {lease.describe()}")
     return Answer({"board": place.serial, "lease": lease.as_json()})
 
 
-@command(changes=True, help={"board": BOARD_HELP, "force": "Take it away from whoever holds it, a run included."})
+@command(
+    changes=True, dry=True, help={"board": BOARD_HELP, "force": "Take it away from whoever holds it, a run included."}
+)
 def unlock(session: Session, board: str = "", force: bool = False) -> Answer:
     """Give back a board that `board.lock` has taken."""
+    from core.dry import tell
     from deploy.hdc.choose import locate_board
-    from deploy.lease.lease import unlock_board
+    from deploy.lease.lease import unlock_board, would_unlock
 
     place = locate_board(session, board)
+    if session.dry:
+        return Answer(tell(session.console, would_unlock(place, force=force)))
     removed = unlock_board(place, force=force)
     for lease in removed:
         session.console.info(f"board {place.serial} is released; it was held by {lease.describe()}")
@@ -268,6 +306,18 @@ def held_board(session: Session, name: str, purpose: str, wait: float = OWN_WAIT
     chosen = choose_board(session, name)
     with hold_board(_waiting(session, wait), chosen, purpose):
         yield chosen
+
+
+def look_at_board(session: Session, name: str) -> Board:
+    """The board of that name for a look with ``--dry``: whoever uses it goes on, and is named."""
+    from deploy.hdc.choose import choose_board
+    from deploy.lease.lease import LeasePlace, find_holder
+
+    chosen = choose_board(session, name)
+    holder = find_holder(LeasePlace.of(session, chosen.serial, emulated=chosen.emulated))
+    if holder is not None:
+        session.console.info(f"board {chosen.serial} is used by {holder.describe()}")
+    return chosen
 
 
 def _waiting(session: Session, seconds: float) -> Session:

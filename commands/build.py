@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @command(
     default=True,
     changes=True,
+    dry=True,
     repeatable=("option", "product"),
     groups={"choice": TOOLCHAIN},
     defaults={"arch": "arm64"},
@@ -41,7 +42,8 @@ def build(
 ) -> Answer:
     """Cross-compile a program; a second call with nothing changed does nothing."""
     from commands.show import show_built
-    from native.build.ensure import BuildRequest, ensure_built
+    from core.dry import tell
+    from native.build.ensure import BuildRequest, ensure_built, look_at_build, would_build
     from native.recipe.project import read_options
 
     request = BuildRequest(
@@ -54,6 +56,8 @@ def build(
         choice=choice,
         jobs=jobs,
     )
+    if session.dry:
+        return Answer(tell(session.console, would_build(session, look_at_build(session, request))))
     outcome = ensure_built(session, request)
     return Answer(show_built(session.console, outcome, request.products))
 
@@ -84,6 +88,7 @@ def list_(session: Session) -> Answer:
 
 @command(
     changes=True,
+    dry=True,
     help={
         "target": "Only this program's builds.",
         "arch": "Only this arch's builds.",
@@ -93,9 +98,13 @@ def list_(session: Session) -> Answer:
 )
 def clean(session: Session, target: str = "", arch: str = "", keep_newest: bool = False, trees: bool = False) -> Answer:
     """Remove builds; sources, downloads and the compiler cache stay."""
+    from core.dry import tell
     from core.files import human_bytes
-    from native.build.clean import remove_builds
+    from native.build.clean import find_builds, remove_builds, would_remove
 
-    removed = remove_builds(session, program=target, arch=arch, keep_newest=keep_newest, trees_only=trees)
+    found = find_builds(session, program=target, arch=arch, keep_newest=keep_newest, trees_only=trees)
+    if session.dry:
+        return Answer(tell(session.console, would_remove(found)))
+    removed = remove_builds(found)
     session.console.info(f"{len(removed.folders)} folders removed, {human_bytes(removed.size)} are free again")
     return Answer({"folders": [str(folder) for folder in removed.folders], "size": removed.size})

@@ -146,16 +146,17 @@ def command(
 
         @functools.wraps(body)
         def run(context: Context, *args: Any, json: bool = False, verbose: bool = False, **kwargs: Any) -> None:
-            session = _begin_session(context, json=json, verbose=verbose)
-            if session.dry and changes and not dry:
+            is_dry = changes and bool(context.config["run"]["dry"])
+            session = _begin_session(context, json=json, verbose=verbose, dry=is_dry)
+            if is_dry and not dry:
                 from core.errors import UsageError
 
                 raise UsageError("This task cannot say yet what it would do (--dry); nothing was done.", remedy="")
-            if remainder:
-                kwargs[remainder] = tuple(shlex.split(context.remainder))
             if more_flags:
                 others = [name for name in kwargs if name not in known]
                 kwargs["given"] = {name: value for name in others if (value := kwargs.pop(name))}
+            if remainder:
+                kwargs[remainder] = tuple(shlex.split(context.remainder))
             for name, group in grouped.items():
                 kwargs[name] = group.take(kwargs)
             answer = body(session, *args, **kwargs) or Answer()
@@ -186,7 +187,7 @@ def command(
     return make
 
 
-def _begin_session(context: Context, *, json: bool, verbose: bool) -> Session:
+def _begin_session(context: Context, *, json: bool, verbose: bool, dry: bool) -> Session:
     from core.configuration import read_configuration_files
     from core.console import Console, Verbosity
     from core.process import RealRunner
@@ -199,7 +200,7 @@ def _begin_session(context: Context, *, json: bool, verbose: bool) -> Session:
         settings=settings,
         console=console,
         runner=RealRunner(echo=console.detail),
-        dry=bool(context.config["run"]["dry"]),
+        dry=dry,
     )
 
 

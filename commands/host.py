@@ -15,15 +15,21 @@ DEMO_PROMPT = "The three primary colours are"
 
 @command(
     changes=True,
+    dry=True,
     help={"board": "Board to run on; default: the emulated DAYU200.", "prompt": "What the model shall go on from."},
 )
 def demo(session: Session, board: str = "dayu200", prompt: str = DEMO_PROMPT) -> Answer:
     """The main job: build llama.cpp for ARM, run a small language model on the emulated board, keep the record."""
     from commands.show import show_outcome
+    from core.dry import tell
+    from deploy.launch.dry import would_run
     from deploy.launch.launch import run_model
     from deploy.launch.request import LaunchRequest
 
-    outcome = run_model(session, LaunchRequest(model=DEMO_MODEL, board=board, given={"prompt": prompt}))
+    request = LaunchRequest(model=DEMO_MODEL, board=board, given={"prompt": prompt})
+    if session.dry:
+        return Answer(tell(session.console, would_run(session, request)))
+    outcome = run_model(session, request)
     session.console.stage("Done")
     show_outcome(session.console, outcome)
     session.console.info(

@@ -31,11 +31,14 @@ def list_(session: Session) -> Answer:
     return Answer({"models": models})
 
 
-@command(positional=("name",), changes=True, help={"name": "A name that `invoke model.list` shows."})
+@command(positional=("name",), changes=True, dry=True, help={"name": "A name that `invoke model.list` shows."})
 def fetch(session: Session, name: str) -> Answer:
     """Fetch a model by name; its hash is checked."""
-    from native.models.models import fetch_model
+    from core.dry import tell
+    from native.models.models import fetch_model, would_fetch_model
 
+    if session.dry:
+        return Answer(tell(session.console, [would_fetch_model(session, name)]))
     model = fetch_model(session, name)
     session.console.info(f"{model.path}  sha256 {model.sha256}, licence {model.licence}")
     return Answer({"name": model.name, "path": str(model.path), "size": model.size, "sha256": model.sha256})

@@ -27,6 +27,7 @@ def list_(session: Session) -> Answer:
 @command(
     optional_positional="version",
     changes=True,
+    dry=True,
     help={
         "version": "5.0.0, 5.0.0-Release, an API level such as api12, or latest (the default).",
         "components": "Which parts, with commas between: native, toolchains, ets, js, previewer.",
@@ -49,11 +50,15 @@ def fetch(
 ) -> Answer:
     """Fetch, verify and install an ohos-sdk; a broken-off call goes on where it stopped."""
     from commands.show import show_fetched
-    from toolchains.install import fetch_sdk
+    from core.dry import tell
+    from toolchains.install import fetch_sdk, make_request, would_fetch_sdk
 
     if offline:
         session = session.with_settings(offline=True)
     parts = [part.strip() for part in components.split(",") if part.strip()]
+    if session.dry:
+        request = make_request(session, version, host, parts, mirror, archive, sha256)
+        return Answer(tell(session.console, [would_fetch_sdk(session, request)]))
     fetched = fetch_sdk(session, version, host=host, components=parts, mirror=mirror, archive=archive, sha256=sha256)
     show_fetched(session.console, fetched)
     return Answer({**asdict(fetched), "path": str(fetched.path)})
@@ -82,12 +87,15 @@ def verify(session: Session, version: str = "", quick: bool = False) -> Answer:
     return Answer({"path": str(check.sdk.folder), "files": check.files, "problems": []})
 
 
-@command(positional=("version",), changes=True, help={"version": INSTALLED_HELP})
+@command(positional=("version",), changes=True, dry=True, help={"version": INSTALLED_HELP})
 def remove(session: Session, version: str) -> Answer:
     """Remove an installed SDK."""
+    from core.dry import tell
     from core.files import human_bytes
-    from toolchains.installed import remove_sdk
+    from toolchains.installed import remove_sdk, would_remove_sdk
 
+    if session.dry:
+        return Answer(tell(session.console, would_remove_sdk(session, version)))
     size = remove_sdk(session, version)
     session.console.info(f"removed, {human_bytes(size)} are free again")
     return Answer({"removed_bytes": size})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from commands.board import held_board
+from commands.board import held_board, look_at_board
 from commands.command import Answer, command
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ TREE_HELP = "Folder of the source tree, or one below it; default: the current fo
 
 @command(
     changes=True,
+    dry=True,
     help={
         "component": "neural_network_runtime, mindspore_lib, any component or //path:target of the tree.",
         "tree": TREE_HELP,
@@ -46,7 +47,8 @@ def build(
 ) -> Answer:
     """Build a component of OpenHarmony in its source tree, collect its libraries and headers, keep a record."""
     from commands.show import show_source_build
-    from native.openharmony.build import SourceBuildRequest, build_component
+    from core.dry import Would, tell
+    from native.openharmony.build import SourceBuildRequest, build_component, look_at_component, would_build
 
     request = SourceBuildRequest(
         component=component,
@@ -59,6 +61,12 @@ def build(
         ignore_checks=ignore_checks,
         timeout=timeout,
     )
+    if session.dry:
+        would = [would_build(look_at_component(session, request))]
+        if push_to:
+            chosen = look_at_board(session, board)
+            would.append(Would(action="send", what="the built libraries", where=f"board {chosen.serial}, {push_to}"))
+        return Answer(tell(session.console, would))
     outcome = build_component(session, request)
     show_source_build(session.console, outcome, pushing=bool(push_to))
     pushed = _push_libraries(session, outcome.libraries, push_to, board) if push_to else None

@@ -14,18 +14,22 @@ if TYPE_CHECKING:
     from core.session import Session
 
 
-@command(changes=True, groups={"choice": TOOLCHAIN}, defaults={"arch": "arm64"}, help={})
+@command(changes=True, dry=True, groups={"choice": TOOLCHAIN}, defaults={"arch": "arm64"}, help={})
 def render(session: Session, choice: ToolchainChoice) -> Answer:
     """Render the CMake toolchain file and say where it is."""
-    from toolchains.toolchain import choose_toolchain
+    from core.dry import tell
+    from toolchains.toolchain import choose_toolchain, would_render
 
     chosen = choose_toolchain(session, choice)
+    if session.dry:
+        return Answer(tell(session.console, [would_render(chosen)]))
     session.console.info(f"cmake -DCMAKE_TOOLCHAIN_FILE={chosen.file}")
     return Answer({"file": str(chosen.file), "id": chosen.id, "title": chosen.title, "arch": chosen.arch.name})
 
 
 @command(
     changes=True,
+    dry=True,
     groups={"choice": TOOLCHAIN},
     defaults={"arch": "arm64"},
     help={
@@ -36,12 +40,16 @@ def render(session: Session, choice: ToolchainChoice) -> Answer:
 def env(session: Session, choice: ToolchainChoice, shell: str = "sh", bare: bool = False) -> Answer:
     """Print the variables that lead other builds to the toolchain: eval "$(invoke toolchain.env --shell sh)"."""
     from commands.show import print_text
+    from core.dry import tell
     from toolchains.export import export_cargo, export_environment, export_meson, list_variables
-    from toolchains.toolchain import choose_toolchain
+    from toolchains.toolchain import choose_toolchain, would_render
 
-    chosen = choose_toolchain(session.on_stderr(), choice)
+    aside = session.on_stderr()
+    chosen = choose_toolchain(aside, choice)
     special = {"meson": export_meson, "cargo": export_cargo}
     text = special[shell](chosen) if shell in special else export_environment(chosen, shell, bare=bare)
+    if session.dry:
+        return Answer(tell(aside.console, [would_render(chosen)]))
     print_text(session.console, text)
     return Answer({"variables": list_variables(chosen, bare=bare), "text": text})
 
@@ -49,6 +57,7 @@ def env(session: Session, choice: ToolchainChoice, shell: str = "sh", bare: bool
 @command(
     optional_positional="folder",
     changes=True,
+    dry=True,
     repeatable=("arch",),
     groups={"choice": TOOLCHAIN},
     help={
@@ -58,10 +67,14 @@ def env(session: Session, choice: ToolchainChoice, shell: str = "sh", bare: bool
 )
 def presets(session: Session, choice: ToolchainChoice, folder: str = "", arch: list[str] | None = None) -> Answer:
     """Write presets into a project's CMakeUserPresets.json, beside the user's own."""
-    from toolchains.export import write_presets
-    from toolchains.toolchain import choose_toolchain
+    from core.dry import tell
+    from toolchains.export import would_write_presets, write_presets
+    from toolchains.toolchain import choose_toolchain, would_render
 
+    project = Path(folder or ".").expanduser()
     chosen = [choose_toolchain(session, replace(choice, arch=name)) for name in arch or ("arm64", "arm32")]
-    path = write_presets(Path(folder or ".").expanduser(), chosen)
+    if session.dry:
+        return Answer(tell(session.console, [*map(would_render, chosen), would_write_presets(project, chosen)]))
+    path = write_presets(project, chosen)
     session.console.info(f"{path}: cmake --list-presets shows them")
     return Answer({"file": str(path)})

@@ -95,16 +95,34 @@ def download_cached(
     transport: Transport | None = None,
 ) -> Downloaded:
     """`download` into the cache, under the hash of the content when it is known, else under that of the address."""
-    name = sha256.lower() or f"url-{sha256_text(url)}"
     return download(
         session,
         url,
-        session.settings.cache / "downloads" / name,
+        _cached(session, url, sha256),
         sha256=sha256,
         size=size,
         title=title or Path(urlsplit(url).path).name,
         transport=transport,
     )
+
+
+def bytes_here(target: Path) -> int:
+    """How much of what is to be downloaded to `target` an earlier call has left, whole or in part; nothing is checked."""
+    kept = (path for path in (target, _part_of(target)) if path.is_file())
+    return next((path.stat().st_size for path in kept), 0)
+
+
+def bytes_in_cache(session: Session, url: str = "", *, sha256: str = "") -> int:
+    """As `bytes_here`, of what `download_cached` fetches."""
+    return bytes_here(_cached(session, url, sha256))
+
+
+def _cached(session: Session, url: str, sha256: str) -> Path:
+    return session.settings.cache / "downloads" / (sha256.lower() or f"url-{sha256_text(url)}")
+
+
+def _part_of(target: Path) -> Path:
+    return target.with_name(f"{target.name}.part")
 
 
 def in_cache(session: Session, sha256: str) -> Path | None:
@@ -129,7 +147,7 @@ class _Job:
 
     @property
     def part(self) -> Path:
-        return self.target.with_name(f"{self.target.name}.part")
+        return _part_of(self.target)
 
     @property
     def notes(self) -> Path:

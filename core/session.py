@@ -22,7 +22,7 @@ class Session:
     console: Console = field(default_factory=Console)
     runner: Runner = field(default_factory=RealRunner)
     dry: bool = False
-    """With ``--dry``: say what would be done, and change nothing."""
+    """With ``--dry``, in a task that changes something: say what would be done, and change nothing."""
 
     def quietly(self) -> Session:
         """The same session, in which nothing is said but warnings, unless ``--verbose`` asks for all."""

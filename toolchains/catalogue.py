@@ -25,6 +25,9 @@ WANTED_COMPONENTS = ("native", "toolchains")
 """The compiler with its libraries, and the board tools; the others are for apps."""
 
 
+UNITS = {"MB": 1_000_000, "GB": 1_000_000_000}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Archive:
     """One published tarball. Empty text and 0 mean: not known."""
@@ -39,6 +42,12 @@ class Archive:
     """Independent public sources that agree on `sha256`."""
     prefix: str = ""
     prefix_known: str = ""
+
+    @property
+    def size_in_bytes(self) -> int | None:
+        """The exact count where one was published, else about what the release note prints; None when neither is."""
+        number, _, unit = self.size.partition(" ")
+        return self.bytes or (round(float(number) * UNITS[unit]) if unit in UNITS else None)
 
 
 @dataclass(frozen=True, kw_only=True)

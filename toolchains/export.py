@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from core.dry import Would
 from core.errors import InvalidData, unknown_name
 from core.files import write_atomic
 from toolchains.host_toolchain import HostToolchain
@@ -158,14 +159,27 @@ def merge_presets(existing: str, toolchains: Sequence[HostToolchain]) -> str:
 
 def write_presets(folder: Path, toolchains: Sequence[HostToolchain]) -> Path:
     """Writes or completes ``CMakeUserPresets.json`` in a project's folder, atomically. Raises InvalidData."""
+    path, _, text = _merge_into(folder, toolchains)
+    write_atomic(path, text)
+    return path
+
+
+def would_write_presets(folder: Path, toolchains: Sequence[HostToolchain]) -> Would:
+    """What `write_presets` would do. Raises InvalidData."""
+    path, existing, text = _merge_into(folder, toolchains)
+    names = ", ".join(map(preset_name, toolchains))
+    action = "use" if existing == text else "complete" if existing else "write"
+    return Would(action=action, what=str(path), size=len(text.encode()), why=f"presets {names}")
+
+
+def _merge_into(folder: Path, toolchains: Sequence[HostToolchain]) -> tuple[Path, str, str]:
+    """The file of presets in `folder`, its text, and that with the presets for `toolchains`."""
     path = folder / PRESETS
     existing = path.read_text(encoding="utf-8-sig") if path.exists() else ""
     try:
-        text = merge_presets(existing, toolchains)
+        return path, existing, merge_presets(existing, toolchains)
     except InvalidData as error:
         raise InvalidData(f"{path}: {error.message}", remedy="Correct or move the file; it was not changed.") from error
-    write_atomic(path, text)
-    return path
 
 
 def preset_name(toolchain: HostToolchain) -> str:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from core.download import writing_errors
+from core.dry import Would
 from core.errors import (
     IntegrityError,
     InvalidData,
@@ -27,6 +28,7 @@ from toolchains.fetching import Package, Traffic, unpack_offer
 from toolchains.installed import (
     InstalledComponent,
     InstalledSdk,
+    fetched_bytes,
     hash_of_entries,
     lock_for,
     looks_whole,
@@ -38,7 +40,7 @@ from toolchains.installed import (
 )
 from toolchains.onepass import clean_staging
 from toolchains.sdk import DESCRIPTION, describe_sdk, this_host
-from toolchains.sources import Offer, SdkRequest, sources_for
+from toolchains.sources import Offer, SdkRequest, expected_source, sources_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +81,8 @@ def fetch_sdk(
     """
     started = time.monotonic()
     traffic = Traffic()
-    request = _make_request(version, host, components, mirror, archive, sha256)
-    session.console.chosen("sdk", f"{request.title} for {request.host}", _why(version, host, archive))
-    name = f"{request.release.version if request.release else 'archive'}-{request.host}"
-    root = sdk_root(session)
+    request = make_request(session, version, host, components, mirror, archive, sha256)
+    name, root = _folder_name(request), sdk_root(session)
     with writing_errors(root / name):
         root.mkdir(parents=True, exist_ok=True)
         with lock_for(session, name):
@@ -102,7 +102,44 @@ def fetch_sdk(
     )
 
 
-def _make_request(
+def would_fetch_sdk(session: Session, request: SdkRequest) -> Would:
+    """What `fetch_sdk` would do, as far as the catalogue and this computer tell: no server is asked. Raises UsageError."""
+    name = _folder_name(request)
+    target = sdk_root(session) / name
+    _, missing = _look(session, request, target)
+    what = f"{request.title} for {request.host} ({', '.join(missing or request.components)})"
+    if not missing:
+        return Would(action="use", what=what, where=str(target), why="it is installed and whole")
+    if _adopt(_staging(target), request, missing) is not None:
+        return Would(action="install", what=what, where=str(target), why="an earlier call has fetched and unpacked it")
+    source, size = expected_source(session, request)
+    there = fetched_bytes(session, name)
+    where = str(target if request.release is not None else target.parent)
+    return Would(action="fetch", what=what, size=size, there=there, source=source, where=where)
+
+
+def _folder_name(request: SdkRequest) -> str:
+    return f"{request.release.version if request.release else 'archive'}-{request.host}"
+
+
+def _look(session: Session, request: SdkRequest, target: Path) -> tuple[InstalledSdk | None, tuple[str, ...]]:
+    """What is installed in `target`, and the components that are to be installed there."""
+    before = read_installed(target) if request.release is not None else None
+    if before is None:
+        return None, request.components
+    return before, tuple(c for c in request.components if c not in before.components or not looks_whole(before, c))
+
+
+def make_request(
+    session: Session, version: str, host: str, components: Sequence[str], mirror: str, archive: str, sha256: str
+) -> SdkRequest:
+    """The arguments of `fetch_sdk`, checked; says what was chosen. Raises UnknownName, UsageError, SdkNotForHost."""
+    request = _read_request(version, host, components, mirror, archive, sha256)
+    session.console.chosen("sdk", f"{request.title} for {request.host}", _why(version, host, archive))
+    return request
+
+
+def _read_request(
     version: str, host: str, components: Sequence[str], mirror: str, archive: str, sha256: str
 ) -> SdkRequest:
     for component in components:
@@ -134,19 +171,21 @@ def _why(version: str, host: str, archive: str) -> str:
 
 
 def _install(session: Session, request: SdkRequest, target: Path, traffic: Traffic) -> InstalledSdk:
-    before = read_installed(target) if request.release is not None else None
-    missing = request.components
-    if before is not None:
-        missing = tuple(c for c in request.components if c not in before.components or not looks_whole(before, c))
-        if not missing:
-            session.console.info(f"{target} is installed and whole: nothing to do")
-            return before
-    staging = target.with_name(f".new-{target.name}")
+    before, missing = _look(session, request, target)
+    if before is not None and not missing:
+        session.console.info(f"{target} is installed and whole: nothing to do")
+        return before
+    staging = _staging(target)
     found = _adopt(staging, request, missing)
     if found is None:
         found = _fetch_first(session, replace(request, components=missing), staging, traffic)
     clean_staging(staging)
     return _commit(session, found, before, target if request.release else None)
+
+
+def _staging(target: Path) -> Path:
+    """Where an installation grows."""
+    return target.with_name(f".new-{target.name}")
 
 
 def _adopt(staging: Path, request: SdkRequest, missing: tuple[str, ...]) -> InstalledSdk | None:

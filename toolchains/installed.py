@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import IntegrityError, InvalidData, SdkNotFound, nearest
 from core.files import sha256_json, write_atomic, write_json
 from core.locks import hold
@@ -170,17 +171,9 @@ def remove_sdk(session: Session, name: str) -> int:
 
     It is renamed first, so that a removal that is killed leaves nothing that looks like an SDK.
     """
-    try:
-        sdk = find_installed(session, name)
-    except SdkNotFound:
-        begun = [
-            folder
-            for folder in sdk_root(session).glob(".new-*")
-            if name and f"{folder.name}-".startswith(f".new-{name}-")
-        ]
-        if not begun:
-            raise
-        return sum(_remove_begun(session, folder) for folder in begun)
+    sdk = _find_removable(session, name)
+    if not isinstance(sdk, InstalledSdk):
+        return sum(_remove_begun(session, folder) for folder in sdk)
     with lock_for(session, sdk.folder.name):
         trash = sdk.folder.with_name(f".trash-{sdk.folder.name}-{os.getpid()}")
         sdk.folder.rename(trash)
@@ -188,11 +181,38 @@ def remove_sdk(session: Session, name: str) -> int:
     return sdk.bytes
 
 
+def would_remove_sdk(session: Session, name: str) -> list[Would]:
+    """What `remove_sdk` would do. Raises SdkNotFound."""
+    sdk = _find_removable(session, name)
+    if isinstance(sdk, InstalledSdk):
+        return [
+            Would(action="remove", what=f"ohos-sdk {sdk.version} for {sdk.host}", size=sdk.bytes, where=str(sdk.folder))
+        ]
+    what = "a broken-off installation"
+    return [Would(action="remove", what=what, size=_size_of(folder), where=str(folder)) for folder in sdk]
+
+
+def _find_removable(session: Session, name: str) -> InstalledSdk | list[Path]:
+    """The installed SDK of that name, else what broken-off installations of it have left. Raises SdkNotFound."""
+    try:
+        return find_installed(session, name)
+    except SdkNotFound:
+        folders = sdk_root(session).glob(".new-*")
+        begun = [folder for folder in folders if name and f"{folder.name}-".startswith(f".new-{name}-")]
+        if not begun:
+            raise
+        return begun
+
+
 def _remove_begun(session: Session, folder: Path) -> int:
     with lock_for(session, folder.name.removeprefix(".new-")):
-        size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+        size = _size_of(folder)
         shutil.rmtree(folder)
         return size
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
 def sweep(session: Session, name: str) -> None:
@@ -228,7 +248,7 @@ def list_sdks(session: Session) -> list[dict[str, Any]]:
                     "pinned": bool(archive.sha256),
                     "components": [],
                     "path": "",
-                    "fetched_bytes": _fetched_bytes(session, release.version),
+                    "fetched_bytes": fetched_bytes(session, f"{release.version}-*"),
                 }
             )
     return rows
@@ -280,8 +300,9 @@ def _installed_row(sdk: InstalledSdk) -> dict[str, Any]:
     }
 
 
-def _fetched_bytes(session: Session, version: str) -> int:
-    for file in sdk_root(session).glob(f".new-{version}-*/checkpoint.json"):
+def fetched_bytes(session: Session, name: str) -> int:
+    """How much of its archive a broken-off installation has read; `name` is the folder's, in which ``*`` fits all."""
+    for file in sdk_root(session).glob(f".new-{name}/checkpoint.json"):
         try:
             return int(json.loads(file.read_text())["offset"])
         except (OSError, ValueError, KeyError):

@@ -24,6 +24,8 @@ ELSEWHERE = Path("<native>")
 def prepare_ohos(session: Session, choice: ToolchainChoice, sdk: Sdk) -> HostToolchain:
     """Renders the wrapper toolchain file and compiler scripts for `sdk`; fast when they are there already.
 
+    With ``--dry`` none is written.
+
     Raises UsageError for options that exclude each other, UnknownName, SdkIncomplete for an arch that the SDK lacks,
     ToolchainError for an SDK of another kind of computer.
     """
@@ -38,7 +40,8 @@ def prepare_ohos(session: Session, choice: ToolchainChoice, sdk: Sdk) -> HostToo
     _check(build)
     files = _render_files(build, sdk.native)
     name = f"ohos-{sdk.version}-{arch.name}-{build.tuning.name}"
-    folder = place_rendered(session.settings.cache / "toolchains", name, files, frozenset(PROGRAMS))
+    parent = session.settings.cache / "toolchains"
+    folder = place_rendered(parent, name, files, frozenset(PROGRAMS), dry=session.dry)
     tools = sdk.native / "llvm/bin"
     identity = {"sdk": sdk.id, "files": _render_files(build, ELSEWHERE)}
     return HostToolchain(

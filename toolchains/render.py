@@ -24,12 +24,17 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def place_rendered(parent: Path, name: str, files: Mapping[str, str], programs: frozenset[str]) -> Path:
+def place_rendered(
+    parent: Path, name: str, files: Mapping[str, str], programs: frozenset[str], *, dry: bool = False
+) -> Path:
     """Writes `files` (relative name → text) to a folder below `parent` that is named after their content.
 
-    `programs` are the names that get the execute bit. The same content is written once, by however many processes.
+    `programs` are the names that get the execute bit. The same content is written once, by however many processes;
+    none is when `dry`.
     """
     folder = parent / f"{name}-{sha256_json(dict(files))[:16]}"
+    if dry:
+        return folder
     if not folder.is_dir():
         try:
             with atomic_folder(folder) as new:

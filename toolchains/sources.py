@@ -108,13 +108,9 @@ def sources_for(session: Session, request: SdkRequest) -> Iterator[tuple[str, As
     if request.mirror:
         yield "mirror", partial(ask_mirror, base=request.mirror, source="mirror")
         return
-    settings, catalogue = session.settings, read_catalogue()
-    mirrors = {
-        "mirror": (settings.sdk_mirror or catalogue.mirrors[0],),
-        "mirror2": settings.sdk_mirror2 or catalogue.mirrors[1:],
-    }
+    mirrors = _mirrors(session)
     others = {"components": ask_component_list, "github": ask_github}
-    for name in settings.sdk_sources:
+    for name in session.settings.sdk_sources:
         if name in mirrors:
             yield from ((name, partial(ask_mirror, base=base, source=name)) for base in mirrors[name])
         elif name in others:
@@ -123,12 +119,33 @@ def sources_for(session: Session, request: SdkRequest) -> Iterator[tuple[str, As
             raise unknown_name("source in ohforge.sdk_sources", name, [*mirrors, *others])
 
 
+def expected_source(session: Session, request: SdkRequest) -> tuple[str, int | None]:
+    """The address of the first source, and the bytes of what it has; None where only the source can tell.
+
+    Nobody is asked. Raises UnknownName, and UsageError without any source or for a local archive that is not there.
+    """
+    name, ask = next(sources_for(session, request), ("", None))
+    if ask is None:
+        raise UsageError("ohforge.sdk_sources names no source.")
+    if name == "archive":
+        path = _local_archive(request.archive)
+        return (str(path), path.stat().st_size) if path is not None else (shown(request.archive), None)
+    if name == "components":
+        return shown(_component_list(session)), None
+    release = _release_of(request)
+    archive = release.archives_for(request.host)[0]
+    if name == "github":
+        return shown(f"{_github_folder(session, release)}/{archive.file}"), archive.size_in_bytes
+    base = request.mirror or _mirrors(session)[name][0]
+    return shown(_address(base, release, archive)), archive.size_in_bytes
+
+
 def ask_mirror(session: Session, request: SdkRequest, *, base: str, source: str) -> Offer:
     """The release tarball below a mirror's base, with the checksum file beside it."""
     release = _release_of(request)
     tries = _archives_in_turn(session, request)
     for archive in release.archives_for(request.host):
-        url = f"{base.rstrip('/')}/{release.folder}/{archive.file}"
+        url = _address(base, release, archive)
         with tries.passing_over(shown(url)):
             digest, known_by = _expected(session, request, archive, url)
             return TarOffer(
@@ -145,7 +162,7 @@ def ask_mirror(session: Session, request: SdkRequest, *, base: str, source: str)
 def ask_component_list(session: Session, request: SdkRequest) -> Offer:
     """The packages by themselves, from the service that the IDE's SDK manager asks: the smallest download."""
     release = _release_of(request)
-    url = session.settings.sdk_list or read_catalogue().component_list_url
+    url = _component_list(session)
     system, machine = request.host.rsplit("-", 1)
     offered: list[str] = []
     for support_version in read_catalogue().support_versions:
@@ -170,9 +187,8 @@ def ask_component_list(session: Session, request: SdkRequest) -> Offer:
 
 def ask_github(session: Session, request: SdkRequest) -> Offer:
     """The tarball among the files of a GitHub release, whole or in pieces named ``.aa``, ``.ab``, …"""
-    release, catalogue = _release_of(request), read_catalogue()
-    base = session.settings.sdk_github or catalogue.github_url
-    folder = f"{base.rstrip('/')}/{catalogue.github_repository}/releases/download/v{release.version}"
+    release = _release_of(request)
+    folder = _github_folder(session, release)
     tries = _archives_in_turn(session, request)
     for archive in release.archives_for(request.host):
         with tries.passing_over(archive.file):
@@ -195,10 +211,7 @@ def ask_archive(session: Session, request: SdkRequest) -> Offer:
     url = request.archive
     if url.startswith(DAILY):
         url = find_daily_build(session, url.removeprefix(DAILY))
-    if not re.match(r"[a-z]+://", url):
-        path = Path(url).expanduser().absolute()
-        if not path.is_file():
-            raise UsageError(f"There is no archive {path}.")
+    if (path := _local_archive(url)) is not None:
         url = path.as_uri()
     name = Path(urlsplit(url).path).name
     digest, known_by = request.sha256.lower(), "--sha256" if request.sha256 else ""
@@ -231,6 +244,39 @@ def ask_archive(session: Session, request: SdkRequest) -> Offer:
 def _archives_in_turn(session: Session, request: SdkRequest) -> Fallback:
     """For the archives of one server, of which one is enough."""
     return Fallback(session, request.title, passes=(NotFoundOnServer,), tell=session.console.detail)
+
+
+def _local_archive(text: str) -> Path | None:
+    """The file that `text` names; None for an address. Raises UsageError when there is no such file."""
+    if re.match(r"[a-z]+://", text) or text.startswith(DAILY):
+        return None
+    path = Path(text).expanduser().absolute()
+    if not path.is_file():
+        raise UsageError(f"There is no archive {path}.")
+    return path
+
+
+def _mirrors(session: Session) -> dict[str, tuple[str, ...]]:
+    """The bases of the sources that are mirrors."""
+    settings, catalogue = session.settings, read_catalogue()
+    return {
+        "mirror": (settings.sdk_mirror or catalogue.mirrors[0],),
+        "mirror2": settings.sdk_mirror2 or catalogue.mirrors[1:],
+    }
+
+
+def _component_list(session: Session) -> str:
+    return session.settings.sdk_list or read_catalogue().component_list_url
+
+
+def _github_folder(session: Session, release: Release) -> str:
+    catalogue = read_catalogue()
+    base = session.settings.sdk_github or catalogue.github_url
+    return f"{base.rstrip('/')}/{catalogue.github_repository}/releases/download/v{release.version}"
+
+
+def _address(base: str, release: Release, archive: Archive) -> str:
+    return f"{base.rstrip('/')}/{release.folder}/{archive.file}"
 
 
 def _expected(session: Session, request: SdkRequest, archive: Archive, url: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import ToolchainError, UsageError, unknown_name
 from core.session import Session
 from toolchains.host_toolchain import HOST_TOOLCHAINS, HostToolchain, ToolchainChoice
@@ -37,7 +38,7 @@ def choose_toolchain(
 ) -> HostToolchain:
     """The toolchain that is meant, ready to be used; `selected` is what `select_toolchain` gave, where it was asked.
 
-    Says what was chosen, and why. Raises UnknownName, TuningNotForArch, SdkNotFound, SdkIncomplete, HostToolMissing.
+    Says what was chosen, and why; with ``--dry`` its files need not be there. Raises UnknownName, TuningNotForArch, SdkNotFound, SdkIncomplete, HostToolMissing.
     """
     selected = selected or select_toolchain(session, choice)
     choice = replace(choice, prefixes=tuple(prefix.absolute() for prefix in choice.prefixes))
@@ -73,6 +74,15 @@ def select_toolchain(session: Session, choice: ToolchainChoice) -> SelectedToolc
     if found is None:
         return SelectedToolchain(name="zig", reason="no SDK is installed or named", sdk=None)
     return SelectedToolchain(name="ohos", reason=f"there is an SDK, by {found.found_by}", sdk=found)
+
+
+def would_render(toolchain: HostToolchain) -> Would:
+    """What `choose_toolchain` would have left, had it not been told of ``--dry``."""
+    return Would(
+        action="use" if toolchain.file.is_file() else "render",
+        what=f"the toolchain file for {toolchain.arch.name} ({toolchain.title})",
+        where=str(toolchain.file.parent),
+    )
 
 
 def check_compiler(session: Session, toolchain: HostToolchain) -> float:

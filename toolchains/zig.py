@@ -63,7 +63,7 @@ def _clang_version(package: Path) -> str:
 
 
 def prepare_zig(session: Session, choice: ToolchainChoice) -> HostToolchain:
-    """Renders wrappers and toolchain file for `choice`; fast when they are there already."""
+    """Renders wrappers and toolchain file for `choice`; fast when they are there already. With ``--dry`` none is written."""
     if choice.static is False:
         raise UsageError(
             "The toolchain zig links statically only: its musl is not the board's C library.",
@@ -81,11 +81,13 @@ def prepare_zig(session: Session, choice: ToolchainChoice) -> HostToolchain:
         )
     cache = session.settings.cache / "zig"
     shared = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or cache) / f"lib-{zig.version}"
-    share_headers(zig, shared)
+    if not session.dry:
+        share_headers(zig, shared)
     place = _Place(cache=str(cache), zig=str(zig.program), lib=str(shared))
     files = _render_files(zig, tuning, choice, place)
     name = f"zig-{arch.name}-{tuning.name}"
-    folder = place_rendered(session.settings.cache / "toolchains", name, files, frozenset(PROGRAMS))
+    parent = session.settings.cache / "toolchains"
+    folder = place_rendered(parent, name, files, frozenset(PROGRAMS), dry=session.dry)
     return HostToolchain(
         name="zig",
         arch=arch,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import BuildError, LostConnection, OhforgeError, ToolchainError
 from core.files import sha256_file, sha256_folder, write_json
 from core.session import Session
@@ -116,6 +117,24 @@ def find_agent(
             return found
         reasons.append(found.reason)
     return NoAgent(reason="; ".join(dict.fromkeys(reasons)) or f"there is none for {survey.machine}")
+
+
+def would_put_agent(session: Session, board: Board, survey: Survey) -> list[Would]:
+    """What `find_agent` would build and send first; of a board that was not asked, its profile tells the arches."""
+    if running_agent(survey) is not None:
+        return []
+    built = _built(session)
+    for arch in survey.arches or board.profile.arches:
+        what, where = f"the agent for {arch}", f"board {board.serial}"
+        if arch not in built:
+            return [Would(action="build", what=what), Would(action="send", what=what, where=where)]
+        program, sha256 = built[arch]
+        path = agent_path(board, arch, sha256)
+        if path not in survey.agents:
+            why = "" if survey.arches else "unless it is there"
+            size = program.stat().st_size
+            return [Would(action="send", what=what, size=size, where=f"{where}, {path}", why=why)]
+    return []
 
 
 def run_options(run: AgentRun, *, seconds: float) -> list[str]:

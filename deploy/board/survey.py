@@ -172,14 +172,29 @@ class Survey:
         }
 
 
+NOT_ASKED = Survey(
+    machine="",
+    kernel="",
+    hash_tool="",
+    writable=False,
+    free_bytes=None,
+    storage_bytes=None,
+    loaders=frozenset(),
+    libraries=frozenset(),
+    memory={},
+)
+"""Of a board that is left alone."""
+
+
 def survey_board(session: Session, board: Board, question: Question | None = None) -> Survey:
-    """Asks the board.
+    """Asks the board; its folders for ohforge are made when they are not there, but not with ``--dry``.
 
     Raises BoardError when the answer cannot be understood, and what `Board.shell` raises.
     """
     asked = question or Question()
     script = render_script(
         "survey",
+        make=not session.dry,
         device_dir=board.profile.device_dir,
         identity=IDENTITY,
         clock=FORMAT,

@@ -61,7 +61,7 @@ def choose_board(session: Session, name: str = "") -> Board:
     """The board of that name: a serial, a name under ``ohforge.boards`` or an emulated profile.
 
     Without a name: the one of the settings, else the only connected real one, else the emulated `dayu200`. What
-    was chosen and why is said. Raises NoBoard, SeveralBoards, BoardUnauthorised, BoardOffline, HdcNotFound.
+    was chosen and why is said; with ``--dry`` none is made, started or connected. Raises NoBoard, SeveralBoards, BoardUnauthorised, BoardOffline, HdcNotFound.
     """
     if name:
         return _named_board(session, name, "named by --board")
@@ -130,9 +130,14 @@ def stand_in(session: Session, serial: str = "") -> Hdc:
     )
     if not serial:
         return hdc
-    folder = home / ".servers" / serial
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _server_folder(home, serial)
+    if not session.dry:
+        folder.mkdir(parents=True, exist_ok=True)
     return with_folder(hdc, folder)
+
+
+def _server_folder(home: Path, serial: str) -> Path:
+    return home / ".servers" / serial
 
 
 def list_targets(session: Session, hdc: Hdc, seconds: float = LIST_SECONDS) -> list[Target]:
@@ -184,13 +189,18 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
             "so real boards cannot be reached.",
             remedy="Install the SDK's toolchains with `invoke sdk.fetch`, or set ohforge.hdc to the path of hdc.",
         )
-    if TCP_KEY.fullmatch(key):
+    if TCP_KEY.fullmatch(key) and not session.dry:
         return _tcp_board(session, hdc, key, entry, why)
     if entry.hdc_server:
         servers = [at_server(hdc, entry.hdc_server)]
     else:
         servers = [hdc, *(own for _, own in own_servers(session, hdc))]
     targets = ask_servers(session, servers)
+    if key not in targets and TCP_KEY.fullmatch(key):
+        raise BoardOffline(
+            f"Board {key} is not connected, and with --dry none is.",
+            remedy=f"`invoke board.info --board {key}` connects it.",
+        )
     if key not in targets:
         known = known_names(session, list(targets))
         raise NoBoard(f"There is no board {key!r}; {nearest(key, known)}. hdc is {hdc.argv[0]}.")
@@ -330,20 +340,38 @@ def _emulated_home(session: Session) -> Path:
 
 
 def _emulated_board(session: Session, serial: str, profile: str, why: str) -> Board:
-    from deploy.emulator.board.boards import create_board
-
     check_key(serial)
     loaded = load_profile(profile, emulated=True)
-    name, home = serial.removeprefix(EMULATED), _emulated_home(session)
+    name = serial.removeprefix(EMULATED)
     if name != profile:
-        made = create_board(serial, home=home, **({} if (home / serial).exists() else {"profile": profile}))
-        if name in list_profiles() or made.profile != profile:
+        kind = _kind_of_emulated(session, _emulated_home(session) / serial, profile)
+        if name in list_profiles() or kind != profile:
             raise ConfigurationError(
-                f"The emulated board {serial} is of the kind {made.profile}, but ohforge.boards says {profile}.",
+                f"The emulated board {serial} is of the kind {kind}, but ohforge.boards says {profile}.",
                 remedy="Choose another name for it under ohforge.boards.",
             )
     session.console.chosen("board", f"emulated {name}" + (f", a {profile}" if name != profile else ""), why)
     return HdcBoard(session, stand_in(session, serial), serial, loaded)
+
+
+def _kind_of_emulated(session: Session, folder: Path, profile: str) -> str:
+    """The profile of the emulated board in `folder`, which is made as a `profile` when it is not there and may be made."""
+    from deploy.emulator.board.boards import create_board, read_board
+
+    if session.dry:
+        return read_board(folder).profile if (folder / "board.json").is_file() else profile
+    return create_board(folder.name, home=folder.parent, **({} if folder.exists() else {"profile": profile})).profile
+
+
+def is_up(session: Session, board: Board) -> bool:
+    """Whether the board can be asked as things are: an emulated one may have to be made or started first."""
+    from deploy.emulator.board.boards import is_running, read_board
+
+    if not board.emulated:
+        return True
+    home = _emulated_home(session)
+    made = (home / board.serial / "board.json").is_file() and _server_folder(home, board.serial).is_dir()
+    return made and is_running(read_board(home / board.serial))
 
 
 def _real_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> HdcBoard:

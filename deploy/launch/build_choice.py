@@ -21,21 +21,21 @@ from toolchains.toolchain import SelectedToolchain, select_toolchain
 from toolchains.tuning import GENERIC, TUNING_FILE, read_tunings
 
 if TYPE_CHECKING:
-    from native.artifact.artifact import Artifact
+    from native.build.ensure import BuildLook
 
 
-def build_for_board(
+def choose_build(
     session: Session, board: Board, request: LaunchRequest, recipe: str, products: tuple[str, ...]
-) -> Artifact:
-    """The recipe's products for the board, built when they are not there. Raises what the choice and the build raise."""
-    from native.build.ensure import BuildRequest, ensure_built
+) -> BuildLook:
+    """Which build of the recipe's products fits the board, and whether it is there. Raises what the choice raises."""
+    from native.build.ensure import BuildRequest, look_at_build
 
     selected = select_toolchain(session, request.choice)
     arch = choose_arch(session, board, request.choice, selected)
     cpu = choose_cpu(session, board, arch, request.choice.cpu, recipe)
     choice = dataclasses.replace(request.choice, arch=arch.name, cpu=cpu)
     build = BuildRequest(target=recipe, choice=choice, jobs=request.jobs, products=products)
-    return ensure_built(session, build, selected).artifact
+    return look_at_build(session, build, selected)
 
 
 def choose_arch(session: Session, board: Board, choice: ToolchainChoice, selected: SelectedToolchain) -> Arch:
@@ -102,7 +102,8 @@ def known_arches(session: Session, board: Board) -> tuple[tuple[str, ...], tuple
         known = json.loads(note.read_text(encoding="utf-8"))
         return tuple(known["arches"]), tuple(known["static_only"])
     survey = survey_board(session, board, Question(facts=False))
-    write_json(note, {"arches": survey.arches, "static_only": survey.static_only})
+    if not session.dry:
+        write_json(note, {"arches": survey.arches, "static_only": survey.static_only})
     return survey.arches, survey.static_only
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from core.session import Session
 from deploy.board.protocol import Board, ShellResult
 from deploy.hdc.choose import choose_board
 from deploy.hdc.paths import check_local_file
-from deploy.launch.build_choice import build_for_board, forget_arches
+from deploy.launch.build_choice import choose_build, forget_arches
 from deploy.launch.model_inputs import accompany_model
 from deploy.launch.request import LaunchRequest
 from deploy.run.execute import execute
@@ -27,6 +28,8 @@ from native.recipe.flags import split_given
 
 if TYPE_CHECKING:
     from native.artifact.artifact import Artifact, Product
+    from native.build.ensure import BuildLook
+    from native.models.models import Model
     from native.recipe.recipe import Recipe
 
 NETWORK_PROGRAM = "nnrt"
@@ -35,40 +38,69 @@ LIBRARIES = "lib"
 """Folder, in the run's folder, of the shared libraries that travel with a program."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """A run that is ready but for its build."""
+
+    board: Board
+    run: RunRequest
+    """Complete, but for the files of the build."""
+    build: BuildLook | None = None
+    """None: all that is run is there."""
+
+
 def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
     """Runs a model on a board with the program that takes its kind of file. Raises what the steps raise."""
     from native.models.models import find_model
-    from native.recipe.recipe import recipe_for_model
 
     board = choose_board(session, request.board)
     model = find_model(session, request.model)
-    recipe = recipe_for_model(model.kind)
-    spec = recipe.run_for(model.kind)
-    flags, roles = split_given(spec.flags, request.given, f"a .{model.kind} model")
-    parameters = {**request.parameters, **flags}
-    beside = accompany_model(session, model, roles, parameters)
-    name = _name_on_board(model.path)
-    words = (*spec.command(name, beside.parameters), *beside.arguments, *request.arguments)
-    artifact = build_for_board(session, board, request, recipe.name, (spec.product,))
-    run = _request_of(artifact, artifact.product(spec.product), words)
-    files = (*run.files, FileToPlace(local=model.path, name=name, sha256=model.sha256), *beside.files)
-    run = dataclasses.replace(run, program=recipe.name, files=files, model=model, spec=spec)
-    return _execute(session, board, request, run)
+    return _perform(session, ready_model(session, board, model, request, session.settings.cache))
 
 
 def run_program(session: Session, request: LaunchRequest) -> RunOutcome:
     """Runs a program on a board: a local file, or a product of a recipe. Its status is handed on, whatever it is."""
+    return _perform(session, ready_program(session, request, session.settings.cache))
+
+
+def ready_model(session: Session, board: Board, model: Model, request: LaunchRequest, made: Path) -> Launch:
+    """Makes the run of a model ready; small files that go along are made below `made`. Raises what the steps raise."""
+    from native.recipe.recipe import recipe_for_model
+
+    recipe = recipe_for_model(model.kind)
+    spec = recipe.run_for(model.kind)
+    flags, roles = split_given(spec.flags, request.given, f"a .{model.kind} model")
+    parameters = {**request.parameters, **flags}
+    beside = accompany_model(model, roles, parameters, made)
+    name = _name_on_board(model.path)
+    words = (*spec.command(name, beside.parameters), *beside.arguments, *request.arguments)
+    build = choose_build(session, board, request, recipe.name, (spec.product,))
+    run = RunRequest(
+        program=recipe.name,
+        engine=f"{recipe.name} {recipe.version}",
+        executable=spec.product,
+        arguments=words,
+        files=(FileToPlace(local=model.path, name=name, sha256=model.sha256), *beside.files),
+        model=model,
+        spec=spec,
+    )
+    return Launch(board=board, run=_complete(session, request, run), build=build)
+
+
+def ready_program(session: Session, request: LaunchRequest, made: Path) -> Launch:
+    """As `ready_model`, for a program."""
     path = Path(request.program).expanduser()
-    request = _with_network(session, request)
+    request = _with_network(request, made)
     if built := _find_artifact(path):
         board = choose_board(session, request.board)
-        return _execute(session, board, request, _request_of(*built, request.arguments))
+        run = _of_product(built[0].program, built[0].version, built[1].name, request.arguments)
+        return Launch(board=board, run=_complete(session, request, with_artifact(run, built[0])))
     if path.is_file() or "." in path.name or request.program.startswith(("/", "~", "./", "../")):
-        return _run_file(session, request, path)
-    return _run_product(session, request)
+        return _ready_file(session, request, path)
+    return _ready_product(session, request)
 
 
-def _with_network(session: Session, request: LaunchRequest) -> LaunchRequest:
+def _with_network(request: LaunchRequest, made: Path) -> LaunchRequest:
     """The request with the network as a file beside the program, and the words that name it there."""
     if not request.given:
         return request
@@ -77,12 +109,12 @@ def _with_network(session: Session, request: LaunchRequest) -> LaunchRequest:
 
     whose = f"--program {Path(request.program).name}"
     _, roles = split_given(read_flags().get(whose, ()), request.given, whose)
-    made = prepare_network(Path(*roles["network"]).expanduser(), session.settings.cache / "networks")
-    arguments = ("--net", made.name, *request.arguments)
-    return dataclasses.replace(request, files=(*request.files, str(made)), arguments=arguments, given={})
+    network = prepare_network(Path(*roles["network"]).expanduser(), made / "networks")
+    arguments = ("--net", network.name, *request.arguments)
+    return dataclasses.replace(request, files=(*request.files, str(network)), arguments=arguments, given={})
 
 
-def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcome:
+def _ready_file(session: Session, request: LaunchRequest, path: Path) -> Launch:
     """A file of the user's: an ELF program, or a script with a ``#!`` line."""
     from native.artifact.closure import find_libraries
     from native.artifact.elf import inspect_elf
@@ -112,7 +144,7 @@ def _run_file(session: Session, request: LaunchRequest, path: Path) -> RunOutcom
         binaries=(binary_of_elf(path.name, elf), *_binaries_of_files(libraries)) if elf is not None else (),
         library_folder="" if libraries else None,
     )
-    return _execute(session, board, request, run)
+    return Launch(board=board, run=_complete(session, request, run))
 
 
 def _is_script(path: Path) -> bool:
@@ -120,11 +152,12 @@ def _is_script(path: Path) -> bool:
         return file.read(2) == b"#!"
 
 
-def _run_product(session: Session, request: LaunchRequest) -> RunOutcome:
+def _ready_product(session: Session, request: LaunchRequest) -> Launch:
     recipe, name = find_product(request.program)
     board = choose_board(session, request.board)
-    artifact = build_for_board(session, board, request, recipe.name, (name,))
-    return _execute(session, board, request, _request_of(artifact, artifact.product(name), request.arguments))
+    build = choose_build(session, board, request, recipe.name, (name,))
+    run = _of_product(recipe.name, recipe.version, name, request.arguments)
+    return Launch(board=board, run=_complete(session, request, run), build=build)
 
 
 def _find_artifact(path: Path) -> tuple[Artifact, Product] | None:
@@ -191,14 +224,17 @@ def run_shell(
 # what is run ---------------------------------------------------------------------------------------
 
 
-def _request_of(artifact: Artifact, product: Product, arguments: tuple[str, ...]) -> RunRequest:
-    """A product with all that travels with it."""
-    return RunRequest(
-        program=product.name,
-        engine=f"{artifact.program} {artifact.version}",
-        executable=product.name,
-        arguments=arguments,
-        files=files_of(artifact, product),
+def _of_product(recipe: str, version: str, product: str, arguments: tuple[str, ...]) -> RunRequest:
+    """A product of a recipe that is run by itself, without its files."""
+    return RunRequest(program=product, engine=f"{recipe} {version}", executable=product, arguments=arguments, files=())
+
+
+def with_artifact(run: RunRequest, artifact: Artifact) -> RunRequest:
+    """The run with the product that it executes, and with all that travels with that."""
+    product = artifact.product(run.executable)
+    return dataclasses.replace(
+        run,
+        files=(*files_of(artifact, product), *run.files),
         binaries=binaries_of(artifact, product),
         library_folder=LIBRARIES if artifact.runtime_libraries else None,
         artifact=artifact,
@@ -241,19 +277,28 @@ def _name_on_board(path: Path) -> str:
     return path.name.lstrip("-") or "file"
 
 
-def _execute(session: Session, board: Board, request: LaunchRequest, run: RunRequest) -> RunOutcome:
-    """Runs what was made ready, with what was asked of the run; a program's own status is the user's to judge."""
+def _complete(session: Session, request: LaunchRequest, run: RunRequest) -> RunRequest:
+    """`run` with what was asked of it; a program's own status is the user's to judge."""
     options = request.options
     environment = {**(run.spec.environment if run.spec is not None else {}), **options.environment}
     timeout = options.timeout or session.settings.timeouts.run
-    run = dataclasses.replace(
+    return dataclasses.replace(
         run,
         files=(*run.files, *_further_files(request)),
         pass_status=run.model is None,
         options=dataclasses.replace(options, environment=environment, timeout=timeout),
     )
+
+
+def _perform(session: Session, launch: Launch) -> RunOutcome:
+    """Builds what lacks, and runs what was made ready."""
+    run = launch.run
+    if launch.build is not None:
+        from native.build.ensure import build_what_lacks
+
+        run = with_artifact(run, build_what_lacks(session, launch.build).artifact)
     try:
-        return execute(session, board, run)
+        return execute(session, launch.board, run)
     except (WrongArch, MissingLibrary):
-        forget_arches(session, board)
+        forget_arches(session, launch.board)
         raise

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ModelError, UsageError
-from core.session import Session
 from deploy.transfer.placement import FileToPlace
 
 if TYPE_CHECKING:
@@ -29,22 +28,23 @@ class Accompaniment:
 
 
 def accompany_model(
-    session: Session, model: Model, roles: Mapping[str, list[str]], parameters: dict[str, Value]
+    model: Model, roles: Mapping[str, list[str]], parameters: dict[str, Value], made: Path
 ) -> Accompaniment:
     """Looks at the files that go with a model, before anything is built or sent. `roles` has its inputs and labels.
 
+    What is made of them lies below `made`. A model that is not here yet, as with ``--dry``, cannot say what it wants.
     Raises UsageError for files that are not there or do not fit the model; ModelError when weights that the model keeps
     in other files are missing.
     """
-    if model.kind != "ms":
+    if model.kind != "ms" or not model.here:
         return Accompaniment(parameters=parameters)
     from native.formats.ms import read_ms
     from native.models.inputs import prepare_inputs
 
     info = read_ms(model.path)
-    made = session.settings.cache / "inputs" / model.sha256[:16]
+    folder = made / "inputs" / model.sha256[:16]
     prepared = prepare_inputs(
-        info, tuple(roles.get("inputs", ())), made, place=PLACE, resized=bool(parameters.get("shape"))
+        info, tuple(roles.get("inputs", ())), folder, place=PLACE, resized=bool(parameters.get("shape"))
     )
     files = [FileToPlace(local=path, name=PLACE + path.name) for path in prepared.files]
     files += [_weights(model, name) for name in info.external_files]

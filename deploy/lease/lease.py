@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import BoardBusy, OhforgeError, UsageError
 from core.session import Session
 from deploy.board.protocol import Board
@@ -113,9 +114,7 @@ def lock_board(session: Session, place: LeasePlace, *, seconds: float, purpose: 
 
     Raises UsageError, and what `hold_board` raises.
     """
-    if not 0 < seconds <= LONGEST_SECONDS:
-        raise UsageError(f"A board can be locked for up to {LONGEST_SECONDS / 86400:g} days, not for {seconds:g} s.")
-    lease = _new(current_user(), purpose, seconds)
+    lease = _standing(seconds, purpose)
 
     def take(shared: SharedFile) -> bool:
         shared.value["standing"] = _plain(lease)
@@ -125,32 +124,63 @@ def lock_board(session: Session, place: LeasePlace, *, seconds: float, purpose: 
     return lease
 
 
+def would_lock(session: Session, place: LeasePlace, *, seconds: float, purpose: str) -> Would:
+    """What `lock_board` would do, and whom it would wait for. Raises UsageError."""
+    lease = _standing(seconds, purpose)
+    holder = _holder_against(session.quietly(), place, _look(place), lease.owner)
+    why = f"for {seconds:g} s, purpose {lease.purpose!r}"
+    if holder is not None:
+        why += f"; as soon as it is free, waiting up to {session.settings.timeouts.lease:g} s: {holder.describe()}"
+    return Would(action="lock", what=f"board {place.serial}", why=why)
+
+
+def _standing(seconds: float, purpose: str) -> Lease:
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise UsageError(f"A board can be locked for up to {LONGEST_SECONDS / 86400:g} days, not for {seconds:g} s.")
+    return _new(current_user(), purpose, seconds)
+
+
 def unlock_board(place: LeasePlace, *, force: bool = False) -> list[Lease]:
     """Gives the board back, and with `force` takes it from whoever holds it; returns the leases that counted.
 
     Without `force` only a standing lease of this user is removed. Raises BoardBusy for another user's.
     """
-    removed = []
     with place.change() as shared:
-        for kind in KINDS:
-            lease = _read(shared, kind)
-            if lease is None:
-                continue
-            mine = kind == "standing" and lease.owner.uid == os.getuid()
-            if lease.why_void() or mine or force:
-                del shared.value[kind]
-                if not lease.why_void():
-                    removed.append(lease)
-            elif kind == "standing":
-                raise _busy(place, lease, "it can be released by its owner only")
+        return _release(place, shared, force)
+
+
+def would_unlock(place: LeasePlace, *, force: bool = False) -> list[Would]:
+    """What `unlock_board` would do. Raises BoardBusy for another user's lease."""
+    what = f"board {place.serial}"
+    return [Would(action="release", what=what, why=lease.describe()) for lease in _release(place, _look(place), force)]
+
+
+def _release(place: LeasePlace, shared: SharedFile, force: bool) -> list[Lease]:
+    removed = []
+    for kind in KINDS:
+        lease = _read(shared, kind)
+        if lease is None:
+            continue
+        mine = kind == "standing" and lease.owner.uid == os.getuid()
+        if lease.why_void() or mine or force:
+            del shared.value[kind]
+            if not lease.why_void():
+                removed.append(lease)
+        elif kind == "standing":
+            raise _busy(place, lease, "it can be released by its owner only")
     return removed
 
 
 def find_holder(place: LeasePlace) -> Lease | None:
     """Who holds the board now: the process that works on it, else the user who locked it."""
-    content = SharedFile(value=read_shared(place.folder, place.name))
+    content = _look(place)
     leases = [_read(content, kind) for kind in KINDS]
     return next((lease for lease in leases if lease is not None and not lease.why_void()), None)
+
+
+def _look(place: LeasePlace) -> SharedFile:
+    """What is noted now; what is changed in it changes nothing."""
+    return SharedFile(value=read_shared(place.folder, place.name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import (
     AgentUnavailable,
     ConditionsNotMet,
@@ -16,7 +17,7 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from deploy.agent.agent import AgentHandle, AgentRun, agents_to_ask_for, find_agent, run_options
+from deploy.agent.agent import AgentHandle, AgentRun, agents_to_ask_for, find_agent, run_options, would_put_agent
 from deploy.agent.frames import AgentReport, FrameDecoder
 from deploy.board.protocol import Board, ShellResult
 from deploy.board.render import render_script
@@ -114,6 +115,11 @@ def choose_engine(session: Session, board: Board, survey: Survey, asked: str, co
         raise AgentUnavailable(f"Board {board.serial} cannot be sampled by its shell ({engine.reason}).")
     session.console.chosen("run engine", engine.name, engine.reason)
     return engine
+
+
+def would_prepare_engine(session: Session, board: Board, survey: Survey, asked: str) -> list[Would]:
+    """What `choose_engine` would build and send: the agent, where it is wanted and does not run yet."""
+    return [] if (asked or session.settings.run_engine) == SHELL else would_put_agent(session, board, survey)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from core.session import Session
 from deploy.board.clock import BoardClock
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
-from deploy.board.survey import survey_board
+from deploy.board.survey import Survey, survey_board
 from deploy.lease.lease import hold_board
 from deploy.run.diagnosis import judge, keep_log, look_back
 from deploy.run.engines import (
@@ -73,17 +73,11 @@ def _prepare(
 
     Returns what will run the program, and the board's time.
     """
-    carried = {PurePosixPath(file.name).name for file in request.files}
-    question = question_for(request.binaries, carried, ask_about(stored), agents)
-    survey = survey_board(session, board, question)
+    survey = ask_board(session, board, request, stored, agents)
     about = record.content["board"]
     emulated = board.emulated or survey.parameters.get("const.build.ver.physical") == "emulated"
     record.save(board={**about, "emulated": emulated, "facts": survey.as_json()})
-    check_binaries(board, survey, request.binaries, carried)
-    if request.artifact is not None:
-        check_tuning(board, survey, request.artifact.arch, request.artifact.cpu)
-    if request.model is not None:
-        check_memory(session, board, survey, request.model.size)
+    check_fit(session, board, request, survey)
     engine = choose_engine(session, board, survey, request.options.engine, request.options.conditions)
     record.save(run_engine={"name": engine.name, "reason": engine.reason})
     summary = ensure_stored(session, board, stored, replace(survey, agent=engine.agent))
@@ -92,6 +86,27 @@ def _prepare(
         f"on the board: {human_bytes(summary.bytes_sent)} sent, {human_bytes(summary.bytes_reused)} were there already"
     )
     return engine, survey.clock
+
+
+def ask_board(
+    session: Session, board: Board, request: RunRequest, stored: Sequence[StoredFile], agents: Sequence[str]
+) -> Survey:
+    """All that must be known of the board before the run."""
+    question = question_for(request.binaries, _carried(request), ask_about(stored), agents)
+    return survey_board(session, board, question)
+
+
+def check_fit(session: Session, board: Board, request: RunRequest, survey: Survey) -> None:
+    """Raises WrongArch, MissingLibrary or NotEnoughMemory when the board cannot run it."""
+    check_binaries(board, survey, request.binaries, _carried(request))
+    if request.artifact is not None:
+        check_tuning(board, survey, request.artifact.arch, request.artifact.cpu)
+    if request.model is not None:
+        check_memory(session, board, survey, request.model.size)
+
+
+def _carried(request: RunRequest) -> set[str]:
+    return {PurePosixPath(file.name).name for file in request.files}
 
 
 class _Run:

@@ -16,14 +16,14 @@ MINUTES_A_DAY = 24 * 60
 
 @dataclass(frozen=True, kw_only=True)
 class Cleaned:
-    """What was removed: files of the store and folders of runs, and the bytes that are free again."""
+    """What was removed, or would be: files of the store and folders of runs, and the bytes that are free again."""
 
     entries: int
     freed_bytes: int
 
 
 def clean_board(session: Session, board: Board, *, days: float = 0.0, smallest: int = 0) -> Cleaned:
-    """Removes stored files and runs' folders; the folder of a running program stays.
+    """Removes stored files and runs' folders; the folder of a running program stays. With ``--dry`` they are counted.
 
     Only what is older than `days`, and only what takes up `smallest` bytes or more.
 
@@ -33,6 +33,7 @@ def clean_board(session: Session, board: Board, *, days: float = 0.0, smallest: 
         raise UsageError(f"An age of {days:g} days or a size of {smallest} bytes is not possible.")
     script = render_script(
         "clean",
+        dry=session.dry,
         base=f"{board.profile.device_dir}/ohforge",
         minutes=int(days * MINUTES_A_DAY),
         kibibytes=-(-smallest // 1024),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -53,8 +53,28 @@ def pull_files(session: Session, board: Board, remotes: Sequence[str], target: P
 
     A local file is either the old one or the whole new one. Raises RemoteFileMissing, ContentDiffers, UnsafePath, …
     """
-    into = target.is_dir() or len(remotes) > 1
     pulled: list[PulledFile] = []
+    for path, place in _places(remotes, target):
+        pulled += fetch_files(session, board, [quote(path.name)], folder=str(path.parent), place=place)
+    return pulled
+
+
+def look_before_pull(
+    session: Session, board: Board, remotes: Sequence[str], target: Path
+) -> list[tuple[str, RemoteFile, Path]]:
+    """What `pull_files` would copy: each file with its folder on the board and where it belongs here. Raises as it."""
+    found = []
+    for path, place in _places(remotes, target):
+        folder = str(path.parent)
+        deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
+        files = _list_safely(session, board, [quote(path.name)], folder=folder, deadline=deadline)
+        found += [(folder.rstrip("/"), file, place(file.path)) for file in files]
+    return found
+
+
+def _places(remotes: Sequence[str], target: Path) -> Iterator[tuple[PurePosixPath, Callable[[str], Path]]]:
+    """The paths on the board, each with a function that says where a name below its folder belongs here."""
+    into = target.is_dir() or len(remotes) > 1
     for remote in remotes:
         check_remote_path(remote)
         path = PurePosixPath(remote)
@@ -62,8 +82,7 @@ def pull_files(session: Session, board: Board, remotes: Sequence[str], target: P
         def place(name: str, top: str = path.name) -> Path:
             return target / name if into else Path(f"{target}{name.removeprefix(top)}")
 
-        pulled += fetch_files(session, board, [quote(path.name)], folder=str(path.parent), place=place)
-    return pulled
+        yield path, place
 
 
 def fetch_files(
@@ -71,11 +90,7 @@ def fetch_files(
 ) -> list[PulledFile]:
     """Copies what `patterns` (words of the shell) name in `folder`; `place` says where a name below it belongs here."""
     deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
-    agents = agents_for_hashing(session, board)
-    found = ask_again(session, lambda: list_remote(board, patterns, folder=folder, deadline=deadline, agents=agents))
-    for file in found:
-        check_name(file.path)
-        check_remote_path(f"{folder}/{file.path}")
+    found = _list_safely(session, board, patterns, folder=folder, deadline=deadline)
     pulled = []
     done = 0
     with session.console.progress(f"receiving from {board.serial}", sum(file.size for file in found)) as progress:
@@ -88,6 +103,18 @@ def fetch_files(
             done += file.size
             progress.reach(done)
     return pulled
+
+
+def _list_safely(
+    session: Session, board: Board, patterns: Sequence[str], *, folder: str, deadline: Deadline
+) -> list[RemoteFile]:
+    """As `list_remote`. Raises UnsafePath and UsageError for names that could lead elsewhere on this computer."""
+    agents = agents_for_hashing(session, board)
+    found = ask_again(session, lambda: list_remote(board, patterns, folder=folder, deadline=deadline, agents=agents))
+    for file in found:
+        check_name(file.path)
+        check_remote_path(f"{folder}/{file.path}")
+    return found
 
 
 def as_pattern(text: str) -> str:

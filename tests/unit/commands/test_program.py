@@ -138,33 +138,21 @@ def test_help_shows_a_value_for_every_flag_that_takes_one(capsys: pytest.Capture
 
 def test_every_task_says_whether_it_changes_something() -> None:
     assert {name for name in ns.task_names if ns[name].changes} == CHANGING
+    assert {name for name in ns.task_names if ns[name].dry} == CHANGING
     assert {name for name in ns.task_names if not ns[name].changes} == READING
 
 
 @pytest.mark.parametrize("words", ["--dry {}", "{} --dry", "{} -R"])
-def test_dry_reaches_the_tasks_that_know_it_and_refuses_those_that_would_change_something(
+def test_dry_reaches_the_tasks_that_know_it_and_refuses_those_that_know_nothing_of_it(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     namespace = Collection(write, plan, read)
     namespace.configure({"ohforge": {}})
     assert call("plan --json", capsys, namespace) == (0, '{\n  "ok": true,\n  "dry": false\n}\n')
-    for task in ("plan", "read"):
+    for task, dry in (("plan", True), ("read", False)):
         status, out = call(words.format(task) + " --json", capsys, namespace)
-        assert (status, json.loads(out)) == (0, {"ok": True, "dry": True})
+        assert (status, json.loads(out)) == (0, {"ok": True, "dry": dry})
     status, out = call(words.format("write") + " --json", capsys, namespace)
     assert (status, json.loads(out)["error"]["code"]) == (64, "OHF6401")
     assert json.loads(call("write --json", capsys, namespace)[1])["wrote"] is True
-
-
-@pytest.mark.parametrize("name", sorted(name for name in ns.task_names if ns[name].changes and not ns[name].dry))
-def test_no_task_that_does_not_know_dry_gets_to_work(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    task = ns[name]
-    words = [f"--{word}=x" for word in (*task.positional, *([task.unless] if task.unless else []))]
-    before = sorted(tmp_path.rglob("*"))
-    status, out = call(" ".join([name, *words, "--dry", "--json"]), capsys)
-    assert (status, "--dry" in json.loads(out)["error"]["message"]) == (64, True)
-    assert sorted(tmp_path.rglob("*")) == before

@@ -65,7 +65,7 @@ def no_build(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """A board that counts what is asked of it, on a machine that must build nothing."""
     board = LocalBoard(tmp_path / "board")
     monkeypatch.setattr(launch, "choose_board", lambda *_: board)
-    monkeypatch.setattr(launch, "build_for_board", lambda *_: pytest.fail("something was built"))
+    monkeypatch.setattr(launch, "choose_build", lambda *_: pytest.fail("something was built"))
     return board
 
 

@@ -13,7 +13,6 @@ from deploy.board.profiles import load_profile
 from deploy.board.survey import survey_board
 from deploy.launch import launch
 from deploy.launch.build_choice import choose_arch, choose_cpu, known_arches
-from deploy.launch.request import LaunchRequest
 from native.artifact.artifact import write_artifact
 from tests.support.local_board import LocalBoard
 from tests.support.run_requests import make_request
@@ -75,6 +74,14 @@ def test_a_board_without_a_profile_is_asked_once(session: Session, board: LocalB
     assert board.calls == ["shell"]
 
 
+def test_with_dry_nothing_is_noted_of_a_board(session: Session, board: LocalBoard) -> None:
+    board.profile = dataclasses.replace(load_profile("generic"), device_dir=str(board.folder))
+    session = dataclasses.replace(session, dry=True)
+    assert known_arches(session, board)[0]
+    assert not session.settings.cache.exists()
+    assert list(board.folder.iterdir()) == []
+
+
 def test_what_is_known_of_a_board_is_forgotten_when_it_proves_wrong(
     session: Session, board: LocalBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +93,7 @@ def test_what_is_known_of_a_board_is_forgotten_when_it_proves_wrong(
 
     monkeypatch.setattr(launch, "execute", refuse)
     with pytest.raises(MissingLibrary):
-        launch._execute(session, board, LaunchRequest(), make_request(board.folder))
+        launch._perform(session, launch.Launch(board=board, run=make_request(board.folder)))
     board.calls.clear()
     known_arches(session, board)
     assert board.calls == ["shell"]

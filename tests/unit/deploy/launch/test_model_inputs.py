@@ -25,22 +25,21 @@ def model(session: Session, tmp_path: Path) -> Model:
     return find_model(session, str(path))
 
 
-def test_inputs_and_labels_lie_in_a_folder_of_their_own(session: Session, model: Model, tmp_path: Path) -> None:
+def test_inputs_and_labels_lie_in_a_folder_of_their_own(model: Model, tmp_path: Path) -> None:
     np.save(tmp_path / "0-x.npy", np.zeros((1, 4), np.float32))
     (tmp_path / "names.txt").write_text("a\nb\n")
-    beside = accompany_model(
-        session, model, {"inputs": [f"x={tmp_path}/0-x.npy"], "labels": [str(tmp_path / "names.txt")]}, {"loops": 2}
-    )
+    roles = {"inputs": [f"x={tmp_path}/0-x.npy"], "labels": [str(tmp_path / "names.txt")]}
+    beside = accompany_model(model, roles, {"loops": 2}, tmp_path)
     # The recipe fetches outputs by the pattern [0-9]*-*.npy: an input of that name must not be among them.
     assert [file.name for file in beside.files] == ["inputs/0-x.npy", "inputs/labels/names.txt"]
     assert beside.arguments == ("--input", "x=inputs/0-x.npy")
     assert beside.parameters == {"loops": 2, "top": 5, "labels": "inputs/labels/names.txt"}
-    said = accompany_model(session, model, {"labels": [str(tmp_path / "names.txt")]}, {"top": 1})
+    said = accompany_model(model, {"labels": [str(tmp_path / "names.txt")]}, {"top": 1}, tmp_path)
     assert said.parameters["top"] == 1
-    assert accompany_model(session, model, {}, {}).files == ()
+    assert accompany_model(model, {}, {}, tmp_path).files == ()
 
 
-def test_files_that_are_not_there_or_do_not_fit_are_refused(session: Session, model: Model, tmp_path: Path) -> None:
+def test_files_that_are_not_there_or_do_not_fit_are_refused(model: Model, tmp_path: Path) -> None:
     (tmp_path / "raw.bin").write_bytes(b"123")
     for roles, sentence in (
         ({"inputs": [f"{tmp_path}/nowhere.npy"]}, "There is no input file"),
@@ -48,9 +47,9 @@ def test_files_that_are_not_there_or_do_not_fit_are_refused(session: Session, mo
         ({"labels": [f"{tmp_path}/nowhere.txt"]}, "There is no file of labels"),
     ):
         with pytest.raises(UsageError, match=sentence):
-            accompany_model(session, model, roles, {})
+            accompany_model(model, roles, {}, tmp_path)
     # With other shapes the sizes of the model do not count.
-    assert accompany_model(session, model, {"inputs": [f"{tmp_path}/raw.bin"]}, {"shape": "1x3"}).files
+    assert accompany_model(model, {"inputs": [f"{tmp_path}/raw.bin"]}, {"shape": "1x3"}, tmp_path).files
 
 
 def test_weights_in_a_file_of_their_own_travel_along(session: Session, tmp_path: Path) -> None:
@@ -60,9 +59,9 @@ def test_weights_in_a_file_of_their_own_travel_along(session: Session, tmp_path:
         return find_model(session, str(path))
 
     (tmp_path / "weights.data").write_bytes(bytes(16))
-    [file] = accompany_model(session, model_with("weights.data"), {}, {}).files
+    [file] = accompany_model(model_with("weights.data"), {}, {}, tmp_path).files
     assert (file.name, file.local) == ("weights.data", tmp_path / "weights.data")
     with pytest.raises(ModelError, match="which is not beside it"):
-        accompany_model(session, model_with("gone.data"), {}, {})
+        accompany_model(model_with("gone.data"), {}, {}, tmp_path)
     with pytest.raises(ModelError, match="does not lie beside it"):
-        accompany_model(session, model_with("../weights.data"), {}, {})
+        accompany_model(model_with("../weights.data"), {}, {}, tmp_path)

@@ -21,7 +21,7 @@ from core.process import Result
 from core.session import Session
 from native.artifact.artifact import read_artifact
 from native.build.cache import find_compiler_cache
-from native.build.clean import remove_builds
+from native.build.clean import find_builds, remove_builds
 from native.build.cmake import StatusReader, render_additions
 from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.build.job import BuildJob, explain_failure, first_errors
@@ -412,13 +412,13 @@ def test_builds_are_removed_by_program_and_arch_and_nothing_else(workshop: Works
     kept, gone = workshop.build(arch="arm64").artifact.folder, workshop.build(arch="arm32").artifact.folder
     notes = workshop.session.settings.builds / "hello" / "my notes"
     notes.mkdir()
-    removed = remove_builds(workshop.session, program="hello", arch="arm32")
+    removed = remove_builds(find_builds(workshop.session, program="hello", arch="arm32"))
     assert removed.folders == (gone,)
     assert removed.size > 0
     assert (kept.is_dir(), gone.exists(), notes.is_dir()) == (True, False, True)
     assert workshop.build(arch="arm64").reason == "nothing changed"
     with pytest.raises(UnknownName, match="no program that was built 'helo'; did you mean 'hello'"):
-        remove_builds(workshop.session, program="helo")
+        remove_builds(find_builds(workshop.session, program="helo"))
 
 
 def test_the_newest_builds_can_be_kept(workshop: Workshop) -> None:
@@ -426,15 +426,15 @@ def test_the_newest_builds_can_be_kept(workshop: Workshop) -> None:
     workshop.toolchain.update(cpu="cortex-a55", id="2" * 64)
     new = workshop.build().artifact
     os.utime(old.folder / "artifact.json", (1, 1))
-    assert remove_builds(workshop.session, keep_newest=True).folders == (old.folder,)
+    assert remove_builds(find_builds(workshop.session, keep_newest=True)).folders == (old.folder,)
     assert read_artifact(new.folder) == new
 
 
 def test_without_its_tree_an_artifact_stays_usable(workshop: Workshop) -> None:
     artifact = workshop.build().artifact
-    assert remove_builds(workshop.session, trees_only=True).folders == (artifact.folder / "tree",)
+    assert remove_builds(find_builds(workshop.session, trees_only=True)).folders == (artifact.folder / "tree",)
     assert workshop.build().reason == "nothing changed"
-    assert remove_builds(workshop.session, trees_only=True).folders == ()
+    assert remove_builds(find_builds(workshop.session, trees_only=True)).folders == ()
 
 
 def test_a_build_that_goes_on_is_not_removed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,7 +443,7 @@ def test_a_build_that_goes_on_is_not_removed(workshop: Workshop, monkeypatch: py
 
     def remove(job: BuildJob) -> None:
         with pytest.raises(Busy, match="the end of the build"):
-            remove_builds(workshop.session)
+            remove_builds(find_builds(workshop.session))
         refused.append(True)
 
     workshop.system.before_products = remove
@@ -452,4 +452,4 @@ def test_a_build_that_goes_on_is_not_removed(workshop: Workshop, monkeypatch: py
 
 
 def test_there_is_nothing_to_remove_on_a_fresh_machine(session: Session) -> None:
-    assert remove_builds(session).folders == ()
+    assert remove_builds(find_builds(session)).folders == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 from pathlib import Path
@@ -36,6 +37,17 @@ def test_a_tcp_board_is_connected_through_a_server_of_its_own(
     again = choose_board(session, OTHER)
     assert isinstance(again, HdcBoard)
     assert again.hdc.environment == board.hdc.environment
+
+
+def test_with_dry_a_board_is_used_where_it_is_connected_and_never_connected(
+    with_hdc: MakeSession, tmp_path: Path
+) -> None:
+    connected = f"{OTHER}\t\tTCP\tConnected\tlocalhost\thdc\n".encode()
+    session = dataclasses.replace(with_hdc([(LIST, in_turn(NONE, connected))]), dry=True)
+    with pytest.raises(BoardOffline, match="is not connected, and with --dry none is"):
+        choose_board(session, OTHER)
+    assert choose_board(session, OTHER).serial == OTHER
+    assert not (tmp_path / "data").exists()
 
 
 def test_after_connecting_a_board_is_asked_until_it_answers(with_hdc: MakeSession) -> None:

@@ -1,4 +1,4 @@
-"""``invoke board.*``: boards, real and emulated."""
+"""``ohforge board.*``: boards, real and emulated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from core.session import Session
     from deploy.board.protocol import Board
 
-BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `invoke board.list` shows them."
+BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 WAIT_HELP = "Seconds to wait for a board that someone else uses; default: the setting ohforge.timeouts.lease."
 OWN_WAIT = -1.0
 
@@ -63,7 +63,7 @@ def info(session: Session, board: str = "") -> Answer:
     groups={"choice": TOOLCHAIN, "running": RUN},
     more_flags=recipe_flags,
     help={
-        "model": "A model file, or a name that `invoke model.list` shows.",
+        "model": "A model file, or a name that `ohforge model.list` shows.",
         "program": "Instead of a model: a program file for the board, or a recipe's product such as llama-bench; "
         "its arguments follow after `--`.",
         "board": BOARD_HELP,
@@ -135,14 +135,14 @@ def shell(
     wait: float = OWN_WAIT,
     words: tuple[str, ...] = (),
 ) -> Answer:
-    """Run a command line on a board: `invoke board.shell "ls /data"`, or after `--`; its exit status is handed on."""
+    """Run a command line on a board: `ohforge board.shell "ls /data"`, or after `--`; its exit status is handed on."""
     from core.dry import Would, tell
     from core.errors import UsageError
     from deploy.launch.launch import run_shell
 
     words = (*filter(None, [line]), *words)
     if not words:
-        raise UsageError("There is no command.", remedy='Write it in quotes: invoke board.shell "uname -a".')
+        raise UsageError("There is no command.", remedy='Write it in quotes: ohforge board.shell "uname -a".')
     if session.dry:
         chosen, why = look_at_board(session, board), f"in its folder {folder}" if folder else ""
         would = Would(action="run", what=" ".join(words), where=f"board {chosen.serial}", why=why)

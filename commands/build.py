@@ -1,4 +1,4 @@
-"""``invoke build``: programs from recipes, or the user's own project."""
+"""``ohforge build``: programs from recipes, or the user's own project."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     groups={"choice": TOOLCHAIN},
     defaults={"arch": "arm64"},
     help={
-        "target": "Recipe to build, by name (`invoke build.list` shows them) or path of a recipe.yaml; default: llama.",
+        "target": "Recipe to build, by name (`ohforge build.list` shows them) or path of a recipe.yaml; default: llama.",
         "source": "Instead of a recipe: folder of a project of yours, built with CMake, Meson, configure or make.",
         "system": "What builds the project, when it has files for several: cmake, meson or make.",
         "option": "NAME=VALUE for the project's build system (cmake -D, meson -D, configure, make); may be given again.",

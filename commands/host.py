@@ -1,4 +1,4 @@
-"""``invoke doctor`` and ``invoke demo``."""
+"""``ohforge doctor`` and ``ohforge demo``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def demo(session: Session, board: str = "dayu200", prompt: str = DEMO_PROMPT) ->
     session.console.stage("Done")
     show_outcome(session.console, outcome)
     session.console.info(
-        f"next: invoke board.run {DEMO_MODEL} --prompt 'Your own words' (after `. .venv/bin/activate`)"
+        f"next: ohforge board.run {DEMO_MODEL} --prompt 'Your own words' (after `. .venv/bin/activate`)"
     )
     return Answer(outcome.as_json())
 

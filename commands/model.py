@@ -1,4 +1,4 @@
-"""``invoke model.*``: model files, by name or by path."""
+"""``ohforge model.*``: model files, by name or by path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def list_(session: Session) -> Answer:
     return Answer({"models": models})
 
 
-@command(positional=("name",), changes=True, dry=True, help={"name": "A name that `invoke model.list` shows."})
+@command(positional=("name",), changes=True, dry=True, help={"name": "A name that `ohforge model.list` shows."})
 def fetch(session: Session, name: str) -> Answer:
     """Fetch a model by name; its hash is checked."""
     from core.dry import tell
@@ -44,7 +44,7 @@ def fetch(session: Session, name: str) -> Answer:
     return Answer({"name": model.name, "path": str(model.path), "size": model.size, "sha256": model.sha256})
 
 
-@command(positional=("file",), help={"file": "A .gguf or .ms file, or a name that `invoke model.list` shows."})
+@command(positional=("file",), help={"file": "A .gguf or .ms file, or a name that `ohforge model.list` shows."})
 def inspect(session: Session, file: str) -> Answer:
     """Say what is in a model file; only its header is read."""
     from native.models.inspect import describe_lines, inspect_model

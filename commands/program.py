@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -23,6 +22,7 @@ from commands.command import CommandTask
 from commands.parser import TaskContext, UnreadableWords, WordParser
 from core.configuration import configuration_errors, find_project_file
 from core.errors import InternalError, Interrupted, OhforgeError, UsageError, unknown_name
+from core.interrupts import termination_as_interrupt
 
 if TYPE_CHECKING:
     from invoke.collection import Collection
@@ -59,7 +59,7 @@ class OhforgeProgram(Program):
         in_json = "--json" in words
         status = 0
         try:
-            with _termination_as_interrupt():
+            with termination_as_interrupt():
                 self._perform()
         except Exit as end:
             status = end.code if not end.message else _tell(in_json, UsageError(end.message))
@@ -200,18 +200,3 @@ def _tell(in_json: bool, error: OhforgeError) -> int:
         console.error(f"  Try: {error.remedy}")
     console.result({"ok": False, "error": error.as_json()})
     return error.exit_status
-
-
-@contextlib.contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end ohforge as Ctrl-C does: what runs on a board is stopped first."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""``invoke sdk.*``: the ohos-sdk."""
+"""``ohforge sdk.*``: the ohos-sdk."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _command_that_runs(artifact: Artifact, asked: Collection[str]) -> str:
         return ""
     path = artifact.path_of(programs[0])
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f"invoke board.run --program {shlex.quote(str(shown))} -- ARGUMENTS"
+    return f"ohforge board.run --program {shlex.quote(str(shown))} -- ARGUMENTS"
 
 
 def show_builds(console: Console, recipes: Iterable[Recipe], artifacts: Iterable[Artifact]) -> None:
@@ -214,7 +214,7 @@ def show_source_build(console: Console, outcome: SourceBuildOutcome, *, pushing:
     console.info(f"  and {headers} headers in outputs/include")
     console.info(f"record: {outcome.record}")
     if not pushing:
-        console.info(f"next: invoke board.push {outcome.libraries} /data/local/tmp/")
+        console.info(f"next: ohforge board.push {outcome.libraries} /data/local/tmp/")
         console.info("      and run programs with LD_LIBRARY_PATH=/data/local/tmp/lib on the board")
 
 

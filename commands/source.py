@@ -1,4 +1,4 @@
-"""``invoke source.*``: components built in an OpenHarmony source tree, with the tree's own build.sh."""
+"""``ohforge source.*``: components built in an OpenHarmony source tree, with the tree's own build.sh."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TREE_HELP = "Folder of the source tree, or one below it; default: the current fo
     help={
         "component": "neural_network_runtime, mindspore_lib, any component or //path:target of the tree.",
         "tree": TREE_HELP,
-        "product": "Product of the tree, which `invoke source.check` lists.",
+        "product": "Product of the tree, which `ohforge source.check` lists.",
         "cpu": "arm or arm64; default: the product's own.",
         "ccache": "Let build.sh use ccache.",
         "jobs": "Compile jobs at once; default: as many as processors and memory carry.",
@@ -28,7 +28,7 @@ TREE_HELP = "Folder of the source tree, or one below it; default: the current fo
         "ignore-checks": "Build although something seems to be missing.",
         "timeout": "Seconds that it may take; default: ohforge.timeouts.source_build.",
         "push-to": "Folder of a board that the built libraries are pushed to.",
-        "board": "Board for --push-to; `invoke board.list` shows them.",
+        "board": "Board for --push-to; `ohforge board.list` shows them.",
     },
 )
 def build(

@@ -1,4 +1,4 @@
-"""``invoke toolchain.*``: toolchain files, for us and for other tools."""
+"""``ohforge toolchain.*``: toolchain files, for us and for other tools."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def render(session: Session, choice: ToolchainChoice) -> Answer:
     },
 )
 def env(session: Session, choice: ToolchainChoice, shell: str = "sh", bare: bool = False) -> Answer:
-    """Print the variables that lead other builds to the toolchain: eval "$(invoke toolchain.env --shell sh)"."""
+    """Print the variables that lead other builds to the toolchain: eval "$(ohforge toolchain.env --shell sh)"."""
     from commands.show import print_text
     from core.dry import tell
     from toolchains.export import export_cargo, export_environment, export_meson, list_variables

@@ -114,7 +114,7 @@ def _check_sdk(session: Session) -> Check:
         sdk = find_sdk(session, announce=False)
         return f"{sdk.title} in {sdk.root} ({sdk.found_by})" if sdk else ""
 
-    return _check("ohos-sdk", examine, absent="none; programs are compiled with zig", remedy="invoke sdk.fetch latest")
+    return _check("ohos-sdk", examine, absent="none; programs are compiled with zig", remedy="ohforge sdk.fetch latest")
 
 
 def _check_boards(session: Session) -> Iterator[Check]:
@@ -127,7 +127,7 @@ def _check_boards(session: Session) -> Iterator[Check]:
             return ""
         return f"{hdc.argv[0]}, {read_version(session, hdc) or 'which says no version'}"
 
-    yield _check("hdc", examine_hdc, absent="none", remedy="invoke sdk.fetch latest, or set ohforge.hdc")
+    yield _check("hdc", examine_hdc, absent="none", remedy="ohforge sdk.fetch latest, or set ohforge.hdc")
     if hdc is not None:
         found = hdc
         targets: list[Target] = []
@@ -162,7 +162,7 @@ def _compare_versions(session: Session, hdc: Hdc, key: str) -> Check:
     if own in fitting:
         return Check(name=name, state="ok", found=f"hdc {own}, as {of_board}")
     remedy = (
-        f"if the board answers nothing or odd things, use its own: invoke sdk.fetch api{said} --components toolchains"
+        f"if the board answers nothing or odd things, use its own: ohforge sdk.fetch api{said} --components toolchains"
     )
     return Check(name=name, state="optional", found=f"hdc is {own}, but {of_board}", remedy=remedy)
 

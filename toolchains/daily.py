@@ -39,7 +39,7 @@ def find_daily_build(session: Session, branch: str) -> str:
     if not found:
         raise NotFoundOnServer(
             f"{shown(url)} has no build of {COMPONENT} on branch {branch!r} from the last {KEPT.days} days.",
-            remedy="Look at the branch's name, or take a release: `invoke sdk.list` shows them.",
+            remedy="Look at the branch's name, or take a release: `ohforge sdk.list` shows them.",
         )
     session.console.chosen("daily build", shown(found), f"the newest of branch {branch}")
     return found

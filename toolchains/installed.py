@@ -161,7 +161,7 @@ def damage_error(check: SdkCheck) -> IntegrityError:
     more = len(check.problems) - SHOWN_PROBLEMS
     return IntegrityError(
         f"The SDK in {check.sdk.folder} is not as it was installed:{shown}{f'{chr(10)}  and {more} more' if more > 0 else ''}",
-        remedy=f"Install it again: `invoke sdk.remove {check.sdk.folder.name}`, then `invoke sdk.fetch`.",
+        remedy=f"Install it again: `ohforge sdk.remove {check.sdk.folder.name}`, then `ohforge sdk.fetch`.",
         problems=list(check.problems),
     )
 

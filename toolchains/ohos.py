@@ -115,7 +115,7 @@ def _check(build: _Build) -> None:
     if sdk.host != this_host():
         raise ToolchainError(
             f"The SDK in {sdk.root} runs on {sdk.host}; this is {this_host()}.",
-            remedy="Install the SDK for this computer with `invoke sdk.fetch`, or use --toolchain zig.",
+            remedy="Install the SDK for this computer with `ohforge sdk.fetch`, or use --toolchain zig.",
         )
     needed = [sdk.native / "sysroot/usr/lib" / triple / "crt1.o", sdk.native / "llvm/bin" / _exe("llvm-strip")]
     if build.stl == "c++_shared":

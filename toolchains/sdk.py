@@ -214,7 +214,7 @@ def _nothing_in(path: Path) -> SdkNotFound:
     if packed is not None:
         return SdkNotFound(
             f"{path} holds an unpacked release, but its packages are still packed ({packed.name}).",
-            remedy="Install from the release archive with `invoke sdk.fetch --archive FILE`, or unzip the package.",
+            remedy="Install from the release archive with `ohforge sdk.fetch --archive FILE`, or unzip the package.",
         )
     looked = ", ".join(
         native.relative_to(path).as_posix() for _, native in _candidates(path) if native.is_relative_to(path)

@@ -32,7 +32,7 @@ class HdcNotFound(BoardError):
     """The hdc program is not there or cannot be executed."""
 
     code = "OHF7004"
-    default_remedy = "Install the SDK's toolchains with `invoke sdk.fetch`, or set ohforge.hdc to the program's path."
+    default_remedy = "Install the SDK's toolchains with `ohforge sdk.fetch`, or set ohforge.hdc to the program's path."
 
 
 class BoardUnauthorised(BoardError):
@@ -60,7 +60,7 @@ class WrongArch(BoardError):
     """A program is built for something that the board cannot run."""
 
     code = "OHF7008"
-    default_remedy = "Build for an arch that the board runs: `invoke board.info` lists them."
+    default_remedy = "Build for an arch that the board runs: `ohforge board.info` lists them."
 
 
 class MissingLibrary(BoardError):
@@ -81,7 +81,7 @@ class RemoteFolderMissing(BoardError):
     """A folder that a command or a file needs is not on the board and could not be made."""
 
     code = "OHF7011"
-    default_remedy = "Make the folder first with `invoke board.shell -- mkdir -p FOLDER`."
+    default_remedy = "Make the folder first with `ohforge board.shell -- mkdir -p FOLDER`."
 
 
 class AgentUnavailable(BoardError):
@@ -105,7 +105,7 @@ class RemoteFileMissing(TransferError):
     """The file to be pulled is not on the board."""
 
     code = "OHF7102"
-    default_remedy = "List the folder with `invoke board.shell -- ls -l FOLDER`."
+    default_remedy = "List the folder with `ohforge board.shell -- ls -l FOLDER`."
 
 
 class ContentDiffers(TransferError):
@@ -155,14 +155,14 @@ class NoSpaceOnBoard(NotEnoughSpace):
     """The board's storage has too little room for the files that must be pushed."""
 
     code = "OHF7502"
-    default_remedy = "Free space on the board; `invoke board.clean` removes what ohforge put there."
+    default_remedy = "Free space on the board; `ohforge board.clean` removes what ohforge put there."
 
 
 class NotEnoughMemory(NotEnoughSpace):
     """The model's file alone is larger than the board's memory."""
 
     code = "OHF7503"
-    default_remedy = "Take a smaller model or quantisation (`invoke model.inspect` tells what one needs), or set ohforge.require_memory to false to try it all the same."
+    default_remedy = "Take a smaller model or quantisation (`ohforge model.inspect` tells what one needs), or set ohforge.require_memory to false to try it all the same."
 
 
 class BoardBusy(Busy):
@@ -170,5 +170,5 @@ class BoardBusy(Busy):
 
     code = "OHF7802"
     default_remedy = (
-        "Wait longer with --wait SECONDS, ask the holder, or take the board with `invoke board.unlock --force`."
+        "Wait longer with --wait SECONDS, ask the holder, or take the board with `ohforge board.unlock --force`."
     )

@@ -64,7 +64,7 @@ class HostToolMissing(OhforgeError):
 
     code = "OHF7701"
     category = Category.HOST
-    default_remedy = "Run `invoke doctor` to see all that is missing."
+    default_remedy = "Run `ohforge doctor` to see all that is missing."
 
 
 class HostUnsupported(OhforgeError):

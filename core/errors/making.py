@@ -7,7 +7,7 @@ from core.errors.general import UsageError
 
 
 class NothingToBuild(UsageError):
-    """The folder that `invoke build --source` was given has no project that ohforge can build."""
+    """The folder that `ohforge build --source` was given has no project that ohforge can build."""
 
     code = "OHF6404"
     default_remedy = "Name the folder that has CMakeLists.txt, meson.build, configure or a Makefile in it."
@@ -96,14 +96,14 @@ class ToolchainError(OhforgeError):
 
     code = "OHF6801"
     category = Category.TOOLCHAIN
-    default_remedy = "Run `invoke doctor` to see what is missing."
+    default_remedy = "Run `ohforge doctor` to see what is missing."
 
 
 class SdkNotFound(ToolchainError):
     """No ohos-sdk is where it was looked for."""
 
     code = "OHF6802"
-    default_remedy = "Install one with `invoke sdk.fetch`, name one with --sdk PATH, or use --toolchain zig."
+    default_remedy = "Install one with `ohforge sdk.fetch`, name one with --sdk PATH, or use --toolchain zig."
 
 
 class SdkIncomplete(ToolchainError):
@@ -111,7 +111,7 @@ class SdkIncomplete(ToolchainError):
 
     code = "OHF6803"
     default_remedy = (
-        "Install the SDK again with `invoke sdk.fetch`; unpacking with a tool that drops links causes this."
+        "Install the SDK again with `ohforge sdk.fetch`; unpacking with a tool that drops links causes this."
     )
 
 
@@ -169,7 +169,7 @@ class SourceBuildFailed(BuildError):
     """build.sh of an OpenHarmony source tree failed; the message says why when the failure is a known one."""
 
     code = "OHF6906"
-    default_remedy = "Read the log that is named; `invoke source.explain LOG` says what is known of another log."
+    default_remedy = "Read the log that is named; `ohforge source.explain LOG` says what is known of another log."
 
 
 class ModelError(OhforgeError):
@@ -177,7 +177,7 @@ class ModelError(OhforgeError):
 
     code = "OHF7601"
     category = Category.MODEL
-    default_remedy = "Fetch the model again; `invoke model.list` shows those that can be had by name."
+    default_remedy = "Fetch the model again; `ohforge model.list` shows those that can be had by name."
 
 
 class TreeNotReady(OhforgeError):
@@ -185,4 +185,4 @@ class TreeNotReady(OhforgeError):
 
     code = "OHF7704"
     category = Category.HOST
-    default_remedy = "Run `invoke source.check` to see all that was looked at."
+    default_remedy = "Run `ohforge source.check` to see all that was looked at."

@@ -298,7 +298,7 @@ def main() -> int:
 
 
 def _use_configured_home() -> None:
-    """Boards lie where ``invoke board.run`` has them, also for the processes that are started from here."""
+    """Boards lie where ``ohforge board.run`` has them, also for the processes that are started from here."""
     if not os.environ.get(HOME) and not os.environ.get(DATA):
         os.environ[HOME] = str(load_settings().data / "boards")
 

@@ -187,7 +187,7 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
         raise NoBoard(
             f"There is no board {key!r}; {nearest(key, known_names(session, []))}. No hdc is installed, "
             "so real boards cannot be reached.",
-            remedy="Install the SDK's toolchains with `invoke sdk.fetch`, or set ohforge.hdc to the path of hdc.",
+            remedy="Install the SDK's toolchains with `ohforge sdk.fetch`, or set ohforge.hdc to the path of hdc.",
         )
     if TCP_KEY.fullmatch(key) and not session.dry:
         return _tcp_board(session, hdc, key, entry, why)
@@ -199,7 +199,7 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
     if key not in targets and TCP_KEY.fullmatch(key):
         raise BoardOffline(
             f"Board {key} is not connected, and with --dry none is.",
-            remedy=f"`invoke board.info --board {key}` connects it.",
+            remedy=f"`ohforge board.info --board {key}` connects it.",
         )
     if key not in targets:
         known = known_names(session, list(targets))

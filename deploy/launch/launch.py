@@ -124,7 +124,7 @@ def _ready_file(session: Session, request: LaunchRequest, path: Path) -> Launch:
     if elf is None and not _is_script(path):
         raise UsageError(
             f"{path} is neither an ELF program nor a script that begins with #!.",
-            remedy="Name a program for the board; a model file is run with `invoke board.run MODEL`.",
+            remedy="Name a program for the board; a model file is run with `ohforge board.run MODEL`.",
         )
     board = choose_board(session, request.board)
     name = _name_on_board(path)

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from core.deadline import Deadline
 from core.errors import DeadlineExpired, OhforgeError, RemoteFileMissing
 from core.files import human_bytes
+from core.interrupts import termination_as_interrupt
 from core.record_folder import OUTPUTS
 from core.session import Session
 from deploy.board.clock import BoardClock
@@ -35,7 +36,6 @@ from deploy.run.record import (
     first_content,
     recorded,
     start_record,
-    terminated_as_interrupted,
 )
 from deploy.run.request import RunRequest
 from deploy.run.result import ProgramResult, RunOutcome
@@ -56,7 +56,7 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
     with hold_board(session, board, f"run {request.program}"):
         content = first_content(session, board, request, stored)
         record = start_record(session, program=request.program, board=board.serial, content=content)
-        with recorded(record), terminated_as_interrupted():
+        with recorded(record), termination_as_interrupt():
             engine, clock = _prepare(session, board, request, stored, agents, record)
             return _Run(session, board, request, stored, engine, record, clock).perform()
 

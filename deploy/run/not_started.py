@@ -28,12 +28,12 @@ def check_started(board: Board, result: ProgramResult, executable: str, program:
     if number == errno.ENOENT:
         raise MissingLibrary(
             f"{executable} was not started: {_interpreter(program.local)} is not on board {board.serial}.",
-            remedy="Name a shell or loader that the board has: `invoke board.info` lists the loaders, /bin/sh is there.",
+            remedy="Name a shell or loader that the board has: `ohforge board.info` lists the loaders, /bin/sh is there.",
         )
     if number == errno.ENOEXEC:
         raise PermissionOnBoard(
             f"{executable} is no program that board {board.serial} can execute (exec format error).",
-            remedy="Build it for an arch that the board runs: `invoke board.info` lists them.",
+            remedy="Build it for an arch that the board runs: `ohforge board.info` lists them.",
         )
     if number:
         raise PermissionOnBoard(

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from core.errors import DeadlineExpired, InternalError, Interrupted, LostConnection, OhforgeError
@@ -159,22 +157,3 @@ def recorded(record: RunRecord) -> Iterator[None]:
     except Exception as error:
         record.end("failed", InternalError(f"{type(error).__name__}: {error}"))
         raise
-
-
-@contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP do what Ctrl-C does: what runs on the board is ended and the record closed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -187,7 +187,7 @@ def locate_model(session: Session, name_or_path: str) -> Path:
     path = path_of(session, entry)
     if not path.is_file():
         raise ModelError(
-            f"The model {entry.name} is not fetched yet.", remedy=f"Run `invoke model.fetch {entry.name}`."
+            f"The model {entry.name} is not fetched yet.", remedy=f"Run `ohforge model.fetch {entry.name}`."
         )
     return path
 
@@ -333,7 +333,7 @@ def _no_such_file(path: Path) -> ModelError:
     )
     return ModelError(
         f"{message} {count} a file of that name:{listed}",
-        remedy=f"`invoke board.run {entries[0].name if len(entries) == 1 else 'NAME'}` fetches it and runs it; "
+        remedy=f"`ohforge board.run {entries[0].name if len(entries) == 1 else 'NAME'}` fetches it and runs it; "
         "or name the path of your own file.",
     )
 

@@ -1,4 +1,4 @@
-"""`invoke doctor` on this machine, with an SDK whose hdc reaches an emulated board as a real one."""
+"""`ohforge doctor` on this machine, with an SDK whose hdc reaches an emulated board as a real one."""
 
 from __future__ import annotations
 

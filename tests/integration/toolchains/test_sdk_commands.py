@@ -1,4 +1,4 @@
-"""`invoke sdk.fetch` as a user types it: what each bad input is answered with, and the exit status."""
+"""`ohforge sdk.fetch` as a user types it: what each bad input is answered with, and the exit status."""
 
 from __future__ import annotations
 

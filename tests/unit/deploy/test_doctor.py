@@ -62,7 +62,7 @@ def test_an_hdc_of_another_release_is_told_with_the_one_to_fetch(session: Sessio
     check = checks_of_boards(with_board(session, hdc, b"3.2.0f", b"12"))[f"hdc and {KEY}"]
     assert check.state == "optional"
     assert check.found == "hdc is 3.2.0f, but the board's OpenHarmony (API 12) came with 3.1.0b"
-    assert "invoke sdk.fetch api12 --components toolchains" in check.remedy
+    assert "ohforge sdk.fetch api12 --components toolchains" in check.remedy
 
 
 def test_a_board_whose_level_is_not_known_is_not_guessed_at(session: Session, hdc: Path) -> None:
@@ -173,7 +173,7 @@ def test_the_exit_status_tells_whether_something_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = Check(name="cmake", state="ok", found="4.0.3")
-    absent = Check(name="hdc", state="optional", found="none", remedy="invoke sdk.fetch")
+    absent = Check(name="hdc", state="optional", found="none", remedy="ohforge sdk.fetch")
     bad = Check(name="ninja", state="missing", found="not installed", remedy="make setup")
     assert call_doctor(monkeypatch, good, absent) == 0
     printed = capsys.readouterr()

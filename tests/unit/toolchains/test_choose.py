@@ -84,7 +84,7 @@ def test_an_unknown_toolchain_is_answered_with_the_nearest(session: Session) -> 
 def test_ohos_without_an_sdk_says_what_to_do(session: Session) -> None:
     with pytest.raises(SdkNotFound) as caught:
         choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="ohos"))
-    assert "invoke sdk.fetch" in caught.value.remedy
+    assert "ohforge sdk.fetch" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""llama.cpp as `invoke build` makes it for every arch: minutes without a warm compiler cache (OHFORGE_TEST_CACHE keeps one).
+"""llama.cpp as `ohforge build` makes it for every arch: minutes without a warm compiler cache (OHFORGE_TEST_CACHE keeps one).
 
 What the ARM builds say on a board, with the CPU tuning of that board, is tested in test_main_job.py.
 """

@@ -207,7 +207,7 @@ def test_a_name_that_two_models_share_is_answered_with_both(
     with pytest.raises(ModelError, match=r"There is no model file same\.ms\. 2 different public models") as caught:
         find_model(session, "same.ms")
     assert "- first: First (output Softmax-65)\n  - second: Second (output Default" in caught.value.message
-    assert "invoke board.run NAME" in caught.value.remedy
+    assert "ohforge board.run NAME" in caught.value.remedy
     Path("same.ms").write_bytes(ms_content("Default/Sigmoid-op466"))
     assert find_model(session, "same.ms").path == tmp_path / "same.ms"
     assert "its output Default/Sigmoid-op466 is that of second" in capsys.readouterr().out

@@ -104,7 +104,7 @@ def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_name_that_the_list_shows_means_the_file_that_was_fetched(session: Session) -> None:
     with pytest.raises(ModelError, match="not fetched yet") as caught:
         locate_model(session, "smollm2")
-    assert caught.value.remedy == "Run `invoke model.fetch smollm2`."
+    assert caught.value.remedy == "Run `ohforge model.fetch smollm2`."
     (entry,) = [entry for entry in list_models(session) if entry["name"] == "smollm2"]
     assert entry["path"] == ""
     folder = session.settings.cache / "models" / "smollm2"

@@ -116,7 +116,9 @@ def build_by_command(builds: Path, asked: argparse.Namespace) -> float:
     program = (
         "import sys; from core.session import Session; from core.settings import Settings\n"
         "from native.build.ensure import BuildRequest, ensure_built\n"
-        "asked = BuildRequest(target=sys.argv[2], arch=sys.argv[3], products=(sys.argv[4],))\n"
+        "from toolchains.host_toolchain import ToolchainChoice\n"
+        "choice = ToolchainChoice(arch=sys.argv[3])\n"
+        "asked = BuildRequest(target=sys.argv[2], choice=choice, products=(sys.argv[4],))\n"
         "sys.exit(ensure_built(Session(settings=Settings(build_dir=sys.argv[1])), asked).rebuilt)"
     )
     words = [sys.executable, "-c", program, str(builds), asked.target, asked.arch, asked.product]

@@ -56,7 +56,7 @@ class RunFlags:
             environment=read_environment(self.env),
             outputs=self.output,
             conditions=read_conditions(limits=self.limit, cpus=self.cpus, nice=self.nice, sample_seconds=self.sample),
-            engine=self.run_engine,
+            run_engine=self.run_engine,
             log=read_filter(self.log_level, self.log_tag) if self.log_level or self.log_tag else None,
         )
 

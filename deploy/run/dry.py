@@ -19,13 +19,13 @@ from deploy.transfer.push import describe_files
 def would_execute(session: Session, board: Board, request: RunRequest) -> list[Would]:
     """What `execute` would do; `session` is a dry one. Raises what its checks before the first change raise."""
     stored = describe_files(request.files)
-    agents = agents_wanted(session, board, request.options.engine)
+    agents = agents_wanted(session, board, request.options.run_engine)
     survey = NOT_ASKED
     would: list[Would] = []
     if is_up(session, board):
         survey = ask_board(session, board, request, stored, agents)
         check_fit(session, board, request, survey)
-    would += would_prepare_engine(session, board, survey, request.options.engine)
+    would += would_prepare_engine(session, board, survey, request.options.run_engine)
     would += would_store(session, board, stored, survey)
     words = shlex.join([f"./{request.executable}", *request.arguments])
     return [*would, Would(action="run", what=words, where=f"board {board.serial}", why=request.engine)]

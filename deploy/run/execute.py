@@ -52,7 +52,7 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
     raised before there is a record.
     """
     stored = describe_files(request.files)
-    agents = agents_wanted(session, board, request.options.engine)
+    agents = agents_wanted(session, board, request.options.run_engine)
     with hold_board(session, board, f"run {request.program}"):
         content = first_content(session, board, request, stored)
         record = start_record(session, program=request.program, board=board.serial, content=content)
@@ -78,7 +78,7 @@ def _prepare(
     emulated = board.emulated or survey.parameters.get("const.build.ver.physical") == "emulated"
     record.save(board={**about, "emulated": emulated, "facts": survey.as_json()})
     check_fit(session, board, request, survey)
-    engine = choose_engine(session, board, survey, request.options.engine, request.options.conditions)
+    engine = choose_engine(session, board, survey, request.options.run_engine, request.options.conditions)
     record.save(run_engine={"name": engine.name, "reason": engine.reason})
     summary = ensure_stored(session, board, stored, replace(survey, agent=engine.agent))
     record.save(transfer=asdict(summary))

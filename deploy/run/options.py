@@ -22,7 +22,7 @@ class RunOptions:
     outputs: tuple[str, ...] = ()
     """Patterns of files in the run's folder that are fetched afterwards."""
     conditions: Conditions = field(default_factory=Conditions)
-    engine: str = ""
+    run_engine: str = ""
     """``agent``, ``shell`` or ``auto``; empty: the setting ``ohforge.run_engine``."""
     log: LogFilter | None = None
     """Which lines of the board's log the record shall have; None: all, and only when they are needed."""

@@ -208,17 +208,17 @@ def test_a_model_is_run_by_the_program_of_its_kind(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from native.artifact.artifact import Artifact, Product
-    from native.build.ensure import BuildOutcome, BuildRequest
+    from native.build.ensure import BuildLook, BuildOutcome
     from native.recipe.recipe import load_recipe
     from tests.shared.tiny_gguf import write_tiny_gguf
 
     model = write_tiny_gguf(tmp_path / "tiny model.gguf")
-    asked: list[BuildRequest] = []
+    asked: list[BuildLook] = []
 
-    def build(session: Session, request: BuildRequest) -> BuildOutcome:
+    def build(session: Session, look: BuildLook) -> BuildOutcome:
         from core.files import sha256_file
 
-        asked.append(request)
+        asked.append(look)
         program = write_arm64(tmp_path / "llama-completion", PRINTED)
         product = Product(
             name="llama-completion",
@@ -236,22 +236,19 @@ def test_a_model_is_run_by_the_program_of_its_kind(
             key="k",
             toolchain="zig",
             toolchain_id="t",
-            cpu=request.choice.cpu or "generic",
+            cpu=look.plan.toolchain.cpu,
             inputs={},
             products=(product,),
             folder=tmp_path,
         )
         return BuildOutcome(artifact=artifact, rebuilt=False, reason="test", seconds=0.0)
 
-    monkeypatch.setattr("native.build.ensure.ensure_built", build)
+    monkeypatch.setattr("native.build.ensure.build_what_lacks", build)
     outcome = run_model(session, LaunchRequest(model=str(model), given={"prompt": "It's", "tokens": 5}))
-    (request,) = asked
-    assert (request.target, request.choice.arch, request.products, request.choice.cpu) == (
-        "llama",
-        "arm64",
-        ("llama-completion",),
-        "cortex-a55",
-    )
+    (look,) = asked
+    toolchain = look.plan.toolchain
+    assert (look.plan.recipe.name, toolchain.arch.name, toolchain.cpu) == ("llama", "arm64", "cortex-a55")
+    assert [product.name for product in look.wanted] == ["llama-completion"]
     assert outcome.metrics["generation_tokens_per_second"] == {"value": 2.06, "unit": "tokens/s"}
     record = read_record(outcome)
     words = record["command"]["words"]

@@ -96,7 +96,7 @@ def test_a_warm_run_costs_two_calls_of_hdc_by_either(
     session: Session, engine: str, commands: list[str], tmp_path: Path, write: Callable[..., Path]
 ) -> None:
     program = write(tmp_path / "program", b"hello\n")
-    request = LaunchRequest(program=str(program), board="dayu200", options=RunOptions(engine=engine))
+    request = LaunchRequest(program=str(program), board="dayu200", options=RunOptions(run_engine=engine))
     run_program(session, request)
     commands.clear()
     outcome = run_program(session, request)
@@ -112,7 +112,7 @@ def test_a_program_that_misbehaves_is_run_right_by_either_and_leaves_nothing(
     flood = b"\xff\xfe" + bytes(299_998) if fault == "flood" else b""
     FaultFile(folder=home / SERIAL).set(fault, **({"bytes": len(flood)} if flood else {}))
     outcome = run_program(
-        session, LaunchRequest(program=str(program), board="dayu200", options=RunOptions(engine=engine))
+        session, LaunchRequest(program=str(program), board="dayu200", options=RunOptions(run_engine=engine))
     )
     assert (outcome.exit_code, outcome.run_engine) == (3, engine)
     assert (outcome.record / "output.log").read_bytes() == flood + b"own output\n"
@@ -131,7 +131,7 @@ def test_by_default_the_agent_runs_it(session: Session, script: Callable[[str], 
 def test_when_its_time_is_over_the_whole_tree_is_ended(
     session: Session, board: Board, engine: str, script: Callable[[str], str]
 ) -> None:
-    request = LaunchRequest(program=script(TREE), board="dayu200", options=RunOptions(timeout=2.0, engine=engine))
+    request = LaunchRequest(program=script(TREE), board="dayu200", options=RunOptions(timeout=2.0, run_engine=engine))
     with pytest.raises(DeadlineExpired, match=r"after 2 s\. Nothing of it runs") as caught:
         run_program(session, request)
     assert sleeping(board) == ""
@@ -150,9 +150,11 @@ from core.errors import OhforgeError
 from deploy.launch.request import LaunchRequest
 from deploy.launch.launch import run_program
 from deploy.hdc import choose
+from deploy.run.options import RunOptions
 choose._hdc_of_sdk = lambda session: None
 runs, program, engine, seconds = sys.argv[1:]
-request = LaunchRequest(program=program, board="dayu200", run_engine=engine, timeout=float(seconds))
+options = RunOptions(run_engine=engine, timeout=float(seconds))
+request = LaunchRequest(program=program, board="dayu200", options=options)
 try:
     run_program(Session(settings=Settings(runs_dir=runs)), request)
 except OhforgeError as error:
@@ -191,7 +193,7 @@ def test_a_script_that_is_killed_on_the_board_leaves_nothing_running(
 ) -> None:
     program = script(TREE.replace("echo begun\n", "kill -KILL $PPID\n"))
     outcome = run_program(
-        session, LaunchRequest(program=program, board="dayu200", options=RunOptions(timeout=500.0, engine="shell"))
+        session, LaunchRequest(program=program, board="dayu200", options=RunOptions(timeout=500.0, run_engine="shell"))
     )
     assert outcome.exit_code == 128 + signal.SIGKILL
     wait_until("the end of all sleepers", lambda: not sleeping(board))
@@ -219,7 +221,7 @@ def test_a_link_that_is_cut_is_no_success_and_leaves_nothing_running(
         return done
 
     monkeypatch.setattr(execution, "ensure_stored", cut)
-    request = LaunchRequest(program=program, board="dayu200", options=RunOptions(timeout=20.0, engine=engine))
+    request = LaunchRequest(program=program, board="dayu200", options=RunOptions(timeout=20.0, run_engine=engine))
     with pytest.raises(LostConnection) as caught:
         run_program(session, request)
     assert read_record(caught.value)["state"] == "lost"

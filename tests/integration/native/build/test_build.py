@@ -234,8 +234,9 @@ def test_ctrl_c_leaves_nothing_running_and_the_build_goes_on_later(session: Sess
     program = (
         "import sys; from core.session import Session; from core.settings import Settings\n"
         "from native.build.ensure import BuildRequest, ensure_built\n"
+        "from toolchains.host_toolchain import ToolchainChoice\n"
         "session = Session(settings=Settings(build_dir=sys.argv[2]))\n"
-        "ensure_built(session, BuildRequest(target=sys.argv[1], arch='arm64', toolchain='zig'))\n"
+        "ensure_built(session, BuildRequest(target=sys.argv[1], choice=ToolchainChoice(arch='arm64', toolchain='zig')))\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(recipe), str(tmp_path / "slow")],

@@ -197,7 +197,7 @@ def test_a_script_that_is_killed_on_the_board_leaves_nothing_running(
     )
     assert outcome.exit_code == 128 + signal.SIGKILL
     wait_until("the end of all sleepers", lambda: not sleeping(board))
-    assert board.shell("pgrep -fl 'watch [0-9]'", deadline=soon()).text == ""
+    wait_until("the end of the run's watch", lambda: not board.shell("pgrep -fl 'watch [0-9]'", deadline=soon()).text)
 
 
 @pytest.mark.parametrize("at", [0, 200, 700])

@@ -75,11 +75,9 @@ def ready_model(session: Session, board: Board, model: Model, request: LaunchReq
     name = _name_on_board(model.path)
     words = (*spec.command(name, beside.parameters), *beside.arguments, *request.arguments)
     build = choose_build(session, board, request, recipe.name, (spec.product,))
-    run = RunRequest(
+    run = dataclasses.replace(
+        _of_product(recipe.name, recipe.version, spec.product, words),
         program=recipe.name,
-        engine=f"{recipe.name} {recipe.version}",
-        executable=spec.product,
-        arguments=words,
         files=(FileToPlace(local=model.path, name=name, sha256=model.sha256), *beside.files),
         model=model,
         spec=spec,

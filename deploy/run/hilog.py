@@ -23,7 +23,6 @@ from deploy.board.script import quote
 FILE = "hilog.log"
 LEVELS = "DIWEF"
 LEVEL_NAMES = ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-CLOCK = "@@clock "
 MISSING = 127
 LINE = re.compile(
     r"(?P<time>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9})\s+(?P<pid>\d+)\s+(?P<tid>\d+)\s+(?P<level>[DIWEF])\s+"

@@ -102,8 +102,8 @@ class GgufInfo:
         return self.weight_bytes * 8 / self.parameters if self.parameters else 0.0
 
 
-def read_gguf(path: Path, *, need_weights: bool = True) -> GgufInfo:
-    """Reads the header of `path`; `need_weights` also asks that all tensor data is there.
+def read_gguf(path: Path) -> GgufInfo:
+    """Reads the header of `path`, all of whose tensor data must be there.
 
     Raises ModelError for a file that is missing, empty, cut short, of another kind or version, or that lies.
     """
@@ -112,14 +112,14 @@ def read_gguf(path: Path, *, need_weights: bool = True) -> GgufInfo:
         if size == 0:
             raise ModelError(f"{path} is empty: a download that failed leaves such files.")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _read(_Reader(content, path), need_weights)
+            return _read(_Reader(content, path))
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ModelError(f"There is no model file {path}.") from error
     except (OSError, ValueError) as error:  # mmap refuses pipes and folders with ValueError
         raise ModelError(f"{path} cannot be read: {error}.") from error
 
 
-def _read(reader: _Reader, need_weights: bool) -> GgufInfo:
+def _read(reader: _Reader) -> GgufInfo:
     version = _read_version(reader)
     tensor_count, metadata_count = reader.count("tensors"), reader.count("metadata")
     metadata: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def _read(reader: _Reader, need_weights: bool) -> GgufInfo:
     if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
         raise reader.error(f"has the alignment {alignment!r}, which is no power of two")
     data_offset = -(-reader.position // alignment) * alignment
-    _check_tensors(reader, tensors, alignment, data_offset, need_weights)
+    _check_tensors(reader, tensors, alignment, data_offset)
     return _summarise(reader, version, metadata, lengths, tensors, alignment, data_offset)
 
 
@@ -181,16 +181,14 @@ def _size(reader: _Reader, name: str, shape: tuple[int, ...], kind: TensorType) 
     return elements // kind.block_elements * kind.block_bytes
 
 
-def _check_tensors(
-    reader: _Reader, tensors: tuple[GgufTensor, ...], alignment: int, data_offset: int, need_weights: bool
-) -> None:
+def _check_tensors(reader: _Reader, tensors: tuple[GgufTensor, ...], alignment: int, data_offset: int) -> None:
     if len({tensor.name for tensor in tensors}) != len(tensors):
         raise reader.error("has two tensors of the same name")
     for tensor in tensors:
         if tensor.offset % alignment:
             raise reader.error(f"puts the tensor {tensor.name[:80]!r} at {tensor.offset}, against its alignment")
     end = data_offset + max((tensor.offset + tensor.size for tensor in tensors), default=0)
-    if need_weights and end > reader.size:
+    if end > reader.size:
         missing = end - reader.size
         raise ModelError(
             f"{reader.path} is cut short: it has {reader.size} bytes, but its tensors end at {end}; "

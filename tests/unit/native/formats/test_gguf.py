@@ -133,7 +133,6 @@ def test_a_file_that_lost_its_last_byte_is_called_cut_short(tiny: Path, tmp_path
         read_gguf(cut)
     assert caught.value.details == {"expected": end, "found": end - 1}
     assert caught.value.exit_status == 76
-    assert read_gguf(cut, need_weights=False).parameters == info.parameters
     cut.write_bytes(content[:end])
     assert read_gguf(cut).file_size == end
 
@@ -153,14 +152,14 @@ def test_a_file_cut_anywhere_is_refused_with_a_sentence(tiny: Path, tmp_path: Pa
 def test_flipped_bits_in_the_header_never_end_in_anything_but_an_answer_or_a_model_error(
     tiny: Path, tmp_path: Path, data: st.DataObject
 ) -> None:
-    content = bytearray(tiny.read_bytes()[:14_000])
+    content = bytearray(tiny.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(content) - 1))
+        at = data.draw(st.integers(0, 14_000))
         content[at] ^= 1 << data.draw(st.integers(0, 7))
     path = tmp_path / "flipped.gguf"
     path.write_bytes(content)
     try:
-        read_gguf(path, need_weights=False)
+        read_gguf(path)
     except ModelError as error:
         assert str(path) in error.message
 

@@ -24,7 +24,6 @@ from core.errors import (
 from core.fallback import Fallback
 from core.session import Session
 from toolchains.catalogue import COMPONENTS, HOST_FOLDERS, WANTED_COMPONENTS, find_release, release_of_sdk_version
-from toolchains.fetching import Package, Traffic, unpack_offer
 from toolchains.installed import (
     InstalledComponent,
     InstalledSdk,
@@ -38,9 +37,10 @@ from toolchains.installed import (
     sweep,
     write_installed,
 )
-from toolchains.onepass import clean_staging
 from toolchains.sdk import DESCRIPTION, describe_sdk, this_host
 from toolchains.sources import Offer, SdkRequest, expected_source, sources_for
+from toolchains.staging import Package, Traffic, unpack_offer
+from toolchains.tarball import clean_staging
 
 
 @dataclass(frozen=True, kw_only=True)

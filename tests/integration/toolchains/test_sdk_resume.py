@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import core.http
 import core.sha256
-import toolchains.onepass
+import toolchains.tarball
 from core.console import Console, Verbosity
 from core.errors import NotEnoughSpace, NotFoundOnServer
 from core.patience import Patience
@@ -33,7 +33,7 @@ from tests.support.sdk_server import archive_path, listing, serve_list, serve_mi
 from tests.support.waiting import wait_until
 from toolchains.install import FetchedSdk, fetch_sdk
 from toolchains.installed import list_sdks, sdk_root, verify_sdk
-from toolchains.onepass import CHECKPOINT, OnePass
+from toolchains.tarball import CHECKPOINT, OnePass
 
 HOST = "linux-x64"
 VERSION = "5.0.0"
@@ -43,7 +43,7 @@ VERSION = "5.0.0"
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The state is saved so often that archives of some megabytes behave as those of some gigabytes."""
     monkeypatch.setattr(core.http, "PATIENCE", Patience(pause=0.01, times=1))
-    monkeypatch.setattr(toolchains.onepass, "CHECKPOINT_BYTES", 64 * 1024)
+    monkeypatch.setattr(toolchains.tarball, "CHECKPOINT_BYTES", 64 * 1024)
 
 
 @pytest.fixture
@@ -233,8 +233,8 @@ def test_an_archive_that_was_replaced_while_it_was_fetched_is_not_mixed(
 
 FETCHING = """
 import sys
-import toolchains.onepass
-toolchains.onepass.CHECKPOINT_BYTES = 64 * 1024
+import toolchains.tarball
+toolchains.tarball.CHECKPOINT_BYTES = 64 * 1024
 from core.console import Console
 from core.session import Session
 from toolchains.install import fetch_sdk
@@ -338,7 +338,7 @@ def test_a_disk_that_becomes_full_in_the_middle_leaves_what_resumes(
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OHFORGE_DATA_DIR", str(disk))
-            patch.setattr("toolchains.onepass.require_space", lambda *_: None)
+            patch.setattr("toolchains.tarball.require_space", lambda *_: None)
             mirror = serve_mirror(server, release)
             with pytest.raises(NotEnoughSpace, match="became full") as caught:
                 fetch(session, mirror)

@@ -16,8 +16,8 @@ from core.session import Session
 from core.tree import Entry
 from core.trust import check_first_seen
 from core.unpack import unpack_zip_into
-from toolchains.onepass import GROWTH, OnePass
 from toolchains.sources import Offer, PackageOffer, PackagesOffer, SdkRequest, TarOffer
+from toolchains.tarball import GROWTH, OnePass
 
 
 @dataclass(kw_only=True)

@@ -20,6 +20,7 @@ from core.session import Session
 from deploy.emulator.board.boards import list_emulated, stop_board
 from deploy.launch.launch import run_model, run_program
 from deploy.launch.request import LaunchRequest
+from deploy.run.options import RunOptions
 from deploy.run.record import validate_record
 from native.programs import PROGRAMS
 from tests.shared.ms_models import mobilenet_v2, seeded_image
@@ -99,7 +100,7 @@ def test_an_input_that_does_not_fit_is_refused_before_anything_is_built_or_sent(
     np.save(tmp_path / "turned.npy", np.moveaxis(seeded_image(32), -1, 1))
     for inputs, sentence in (("turned.npy", "has shape 1x3x32x32"), ("nowhere.npy", "There is no input file")):
         with pytest.raises(UsageError, match=sentence):
-            run_model(boards, request("arm64", model=str(path), inputs=(str(tmp_path / inputs),)))
+            run_model(boards, request("arm64", model=str(path), given={"input": [str(tmp_path / inputs)]}))
     assert not boards.settings.builds.exists()
     assert not boards.settings.runs.exists()
 
@@ -112,7 +113,8 @@ def test_a_silent_fallback_to_the_cpu_is_found_and_said_loudly(
 
     def run(**variables: str) -> dict[str, Any]:
         environment = {"OHFORGE_NNRT_DEVICES": "1", **variables}
-        asked = request("arm64", model=str(path), parameters={"device": "nnrt"}, environment=environment)
+        options = RunOptions(environment=environment)
+        asked = request("arm64", model=str(path), parameters={"device": "nnrt"}, options=options)
         outcome = run_model(boards, asked)
         show_outcome(boards.console, outcome)
         return record_of(outcome.record)
@@ -150,7 +152,14 @@ def test_nnrt_runs_with_one_device_and_says_when_there_is_none(boards: Session, 
     net = PROGRAMS / "nnrt" / "examples" / "conv_relu_softmax.yaml"
     device = {"OHFORGE_NNRT_DEVICES": "1"}
     one = run_program(
-        boards, request(arch, program="nnrt", network=str(net), arguments=("--values", "3"), environment=device)
+        boards,
+        request(
+            arch,
+            program="nnrt",
+            given={"net": str(net)},
+            arguments=("--values", "3"),
+            options=RunOptions(environment=device),
+        ),
     )
     assert one.exit_code == 0
     assert record_of(one.record)["command"]["words"] == ["./nnrt", "--net", "conv_relu_softmax.json", "--values", "3"]

@@ -23,6 +23,7 @@ from commands.parser import TaskContext, UnreadableWords, WordParser
 from core.configuration import configuration_errors, find_project_file
 from core.errors import InternalError, Interrupted, OhforgeError, UsageError, unknown_name
 from core.interrupts import termination_as_interrupt
+from core.invoke_configuration import OhforgeConfig
 
 if TYPE_CHECKING:
     from invoke.collection import Collection
@@ -49,7 +50,13 @@ class OhforgeProgram(Program):
 
     def __init__(self, *names: str, namespace: Collection = ns, more_flags: tuple[str, ...] = ()) -> None:
         names = names or ("ohforge",)
-        super().__init__(namespace=namespace, name="ohforge", binary=names[0], binary_names=list(names))
+        super().__init__(
+            namespace=namespace,
+            name="ohforge",
+            binary=names[0],
+            binary_names=list(names),
+            config_class=OhforgeConfig,
+        )
         self._offered = (*OFFERED, *more_flags)
 
     def run(self, argv: list[str] | str | None = None, exit: bool = True) -> None:

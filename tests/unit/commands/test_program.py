@@ -91,7 +91,8 @@ def test_the_nearest_projects_settings_hold_and_variables_win_over_them(tmp_path
     assert str(tmp_path / "project" / "invoke.yaml") in error["message"]
     environment["INVOKE_OHFORGE_JOBS"] = "many"
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "ohforge.jobs must be a whole number, not 'many'" in json.loads(done.stdout)["error"]["message"]
+    message = json.loads(done.stdout)["error"]["message"]
+    assert message.startswith("INVOKE_OHFORGE_JOBS: ohforge.jobs must be a whole number")
 
 
 def test_a_settings_file_that_is_no_yaml_is_a_configuration_error(

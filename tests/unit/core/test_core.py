@@ -75,9 +75,9 @@ def test_an_unknown_setting_names_the_file_the_key_and_the_nearest_key() -> None
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("jobs", "many", "ohforge.jobs must be a whole number, not 'many'"),
+        ("jobs", "many", "ohforge.jobs must be a whole number that is not negative, not 'many'"),
         ("jobs", True, "a whole number"),
-        ("offline", "yes", "true or false"),
+        ("offline", "perhaps", "true or false"),
         ("timeouts", 5, "a mapping"),
         ("timeouts", {"run": "long"}, "ohforge.timeouts.run must be a number"),
         ("boards", {"mine": {"seriel": "x"}}, "ohforge.boards.mine.seriel"),

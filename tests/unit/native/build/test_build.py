@@ -16,7 +16,7 @@ import pytest
 
 import native.build.ensure as build_module
 from core.deadline import Deadline
-from core.errors import BuildError, Busy, NotEnoughSpace, ProductMissing, UnfitProduct, UnknownName
+from core.errors import BuildError, Busy, NotEnoughSpace, ProductMissing, UnfitProduct, UnknownName, explain_exception
 from core.locks import hold
 from core.process import Result
 from core.session import Session
@@ -450,6 +450,17 @@ def test_a_build_that_goes_on_is_not_removed(workshop: Workshop, monkeypatch: py
     workshop.system.before_products = remove
     workshop.build()
     assert refused == [True]
+
+
+def test_a_disk_that_becomes_full_under_the_log_is_no_defect(workshop: Workshop) -> None:
+    folder = workshop.build().artifact.folder
+    (folder / "artifact.json").unlink()
+    for log in folder.glob("*.log"):
+        log.unlink()
+        log.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as caught:
+        workshop.build()
+    assert explain_exception(caught.value).code == "OHF7501"
 
 
 def test_four_that_remove_at_once_remove_every_build_once(workshop: Workshop) -> None:

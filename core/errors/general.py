@@ -121,6 +121,12 @@ def explain_exception(error: BaseException) -> NotEnoughSpace | InternalError:
             f"There is no room {place}: {error.strerror}.",
             remedy="Free some space, or move what is written: ohforge.runs_dir, ohforge.build_dir, OHFORGE_CACHE_DIR.",
         )
+    # Python tells of full disks no other way where it looks for the folder of temporary files.
+    if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
+        return NotEnoughSpace(
+            f"Temporary files cannot be written: {error.strerror}.",
+            remedy="Free some space, or name another folder with TMPDIR.",
+        )
     return InternalError(f"{type(error).__name__}: {error}")
 
 

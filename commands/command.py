@@ -8,7 +8,7 @@ import inspect
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from invoke.context import Context
 from invoke.exceptions import Exit
@@ -16,6 +16,7 @@ from invoke.parser.argument import Argument
 from invoke.tasks import Task
 
 if TYPE_CHECKING:
+    from core.invoke_configuration import OhforgeConfig
     from core.session import Session
 
 
@@ -188,14 +189,14 @@ def command(
 
 
 def _begin_session(context: Context, *, json: bool, verbose: bool, dry: bool) -> Session:
-    from core.configuration import read_configuration_files
     from core.console import Console, Verbosity
     from core.process import RealRunner
     from core.session import Session
     from core.settings import read_settings
 
     console = Console(json_mode=json, verbosity=Verbosity.VERBOSE if verbose else Verbosity.NORMAL)
-    settings = read_settings(dict(context.config["ohforge"].items()), read_configuration_files, _profiles)
+    config = cast("OhforgeConfig", context.config)
+    settings = read_settings(dict(config["ohforge"].items()), config.sources, _profiles)
     return Session(
         settings=settings,
         console=console,

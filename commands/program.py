@@ -21,8 +21,9 @@ from commands.collection import ns
 from commands.command import CommandTask
 from commands.parser import TaskContext, UnreadableWords, WordParser
 from core.configuration import configuration_errors, find_project_file
-from core.errors import InternalError, Interrupted, OhforgeError, UsageError, unknown_name
+from core.errors import InternalError, Interrupted, OhforgeError, UsageError, explain_exception, unknown_name
 from core.interrupts import termination_as_interrupt
+from core.invoke_configuration import OhforgeConfig
 
 if TYPE_CHECKING:
     from invoke.collection import Collection
@@ -49,7 +50,13 @@ class OhforgeProgram(Program):
 
     def __init__(self, *names: str, namespace: Collection = ns, more_flags: tuple[str, ...] = ()) -> None:
         names = names or ("ohforge",)
-        super().__init__(namespace=namespace, name="ohforge", binary=names[0], binary_names=list(names))
+        super().__init__(
+            namespace=namespace,
+            name="ohforge",
+            binary=names[0],
+            binary_names=list(names),
+            config_class=OhforgeConfig,
+        )
         self._offered = (*OFFERED, *more_flags)
 
     def run(self, argv: list[str] | str | None = None, exit: bool = True) -> None:
@@ -61,6 +68,7 @@ class OhforgeProgram(Program):
         try:
             with termination_as_interrupt():
                 self._perform()
+            sys.stdout.flush()
         except Exit as end:
             status = end.code if not end.message else _tell(in_json, UsageError(end.message))
         except UnreadableWords as unreadable:
@@ -76,9 +84,10 @@ class OhforgeProgram(Program):
         except KeyboardInterrupt:
             status = _tell(in_json, Interrupted("Interrupted."))
         except Exception as error:
-            if "--verbose" in words:
+            known = explain_exception(error)
+            if "--verbose" in words and isinstance(known, InternalError):
                 raise
-            status = _tell(in_json, InternalError(f"{type(error).__name__}: {error}"))
+            status = _tell(in_json, known)
         if status and exit:
             sys.exit(status)
 
@@ -192,11 +201,13 @@ def answer_for_invoke() -> None:
 
 
 def _tell(in_json: bool, error: OhforgeError) -> int:
-    from core.console import Console
+    from core.console import Console, closed_when_full
 
     console = Console(json_mode=in_json)
-    console.error(f"error {error.code} ({error.category.label}): {error.message}")
-    if error.remedy:
-        console.error(f"  Try: {error.remedy}")
-    console.result({"ok": False, "error": error.as_json()})
+    with closed_when_full(sys.stderr):
+        console.error(f"error {error.code} ({error.category.label}): {error.message}")
+        if error.remedy:
+            console.error(f"  Try: {error.remedy}")
+    with closed_when_full(sys.stdout):
+        console.result({"ok": False, "error": error.as_json()})
     return error.exit_status

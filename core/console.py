@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -114,6 +115,16 @@ class Console:
             colours = {"bold": "1", "dim": "2", "yellow": "33", "red": "31"}
             text = f"\033[{colours[style]}m{text}\033[0m"
         print(text, file=stream, flush=True)
+
+
+@contextlib.contextmanager
+def closed_when_full(stream: TextIO) -> Iterator[None]:
+    """Lets what follows, also at the program's exit, vanish when `stream` takes nothing more."""
+    try:
+        yield
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _clock(seconds: float) -> str:

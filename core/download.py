@@ -16,14 +16,13 @@ from urllib.parse import urlsplit
 
 from core.console import Progress
 from core.deadline import Deadline
-from core.errors import CannotWrite, IntegrityError, NotEnoughSpace, NotTheFile
+from core.errors import DISK_FULL, CannotWrite, IntegrityError, NotEnoughSpace, NotTheFile
 from core.files import CHUNK, human_bytes, require_space, sha256_file, sha256_text, write_json
 from core.http import Fetch, RemoteState, Transport, refuse_offline
 from core.http_errors import shown
 from core.locks import hold
 from core.session import Session
 
-DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST})
 
 

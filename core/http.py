@@ -11,11 +11,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from core.errors import NetworkError, NotFoundOnServer, NotTheFile, Offline, ServerUnreached
 from core.files import human_bytes
-from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, shown
+from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, shown, split_address
 from core.patience import Patience
 from core.session import Session
 
@@ -336,7 +336,7 @@ def refuse_offline(session: Session, url: str) -> None:
 
 
 def path_of_file_url(url: str) -> Path:
-    return Path(unquote(urlsplit(url).path))
+    return Path(unquote(split_address(url).path))
 
 
 def _extent(response: requests.Response, position: int) -> tuple[int, int | None]:

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from core.errors import ConfigurationError, NetworkError, NotFoundOnServer, NotTheFile, UsageError
 
@@ -36,11 +36,42 @@ class MayHeal(Exception):
         """It took a whole deadline to see that."""
 
 
+ADDRESS = re.compile(
+    r"(file://|[a-z][a-z0-9+.-]*://(?!/))(?:[^/?#\s]*@)?((?:[\w.-]*|\[[\da-f:.]+\])(?::\d{0,5})?(?:/[^?#]*)?)",
+    re.IGNORECASE,
+)
+"""Start with the scheme; what follows the user's name and password, up to the query."""
+SECRET = re.compile(r"\?|:.*@", re.DOTALL)
+
+
 def shown(url: str) -> str:
-    """`url` for people and logs: without user name, password and query."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    """`url` for people and logs: without user name, password and query, also when it is malformed."""
+    if found := re.fullmatch(ADDRESS.pattern + r"(?:[?#].*)?", url, re.IGNORECASE | re.DOTALL):
+        return found[1] + found[2]
+    return (re.match(r"[a-z]+:/+|", url, re.IGNORECASE) or [""])[0] + "…" if SECRET.search(url) else url
+
+
+def split_address(url: str) -> SplitResult:
+    """The parts of an address. Raises UsageError for a malformed one."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - it is looked at only when it is asked for
+    except ValueError:
+        raise malformed(url) from None
+    return parts
+
+
+def malformed(url: str) -> UsageError:
+    return UsageError(
+        f"{shown(url)!r} is not an address that can be fetched from.",
+        remedy="Write it as https://HOST/PATH; other characters in a user name or password as %XX.",
+    )
+
+
+def with_path(url: str, ending: str) -> str:
+    """The address whose path goes on with `ending`; its query stays behind the path."""
+    parts = split_address(url)
+    return urlunsplit(parts._replace(path=parts.path + ending))
 
 
 def _host(url: str) -> str:
@@ -53,6 +84,7 @@ def healing_errors(url: str) -> Iterator[None]:
     import requests
     import urllib3
 
+    split_address(url)
     try:
         yield
     except (requests.exceptions.SSLError, urllib3.exceptions.SSLError) as error:
@@ -89,7 +121,7 @@ def healing_errors(url: str) -> Iterator[None]:
         requests.exceptions.InvalidSchema,
         requests.exceptions.MissingSchema,
     ) as error:
-        raise UsageError(f"{url!r} is not an address that can be fetched from ({error}).") from error
+        raise malformed(url) from error
     except OSError as error:
         if "TLS CA certificate bundle" in str(error):
             raise ConfigurationError(f"The certificate bundle cannot be read: {error}.") from error
@@ -100,6 +132,7 @@ def _cause(error: BaseException) -> str:
     """The innermost sentence of an exception chain as requests and urllib3 nest them."""
     error = _innermost(error)
     text = str(error).strip() or type(error).__name__
+    text = re.sub(r"//[^\s/@]*@|\?[^\s'\")]+", lambda secret: "//" if secret[0].startswith("//") else "", text)
     return re.sub(r"^(<[^>]*>|\w+\(host=[^)]*\)): ", "", text)
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.errors import OhforgeError
+from core.errors import DISK_FULL, OhforgeError
 from core.files import write_json
 
 FILE = "record.json"
@@ -39,7 +39,12 @@ class RecordFolder:
     def end(self, state: str, error: OhforgeError | None = None, **changes: Any) -> None:
         """Writes the last state; `error` when the work did not come to its end."""
         times = {**self.content["times"], "ended": now()}
-        self.save(state=state, times=times, error=error.as_json() if error is not None else None, **changes)
+        try:
+            self.save(state=state, times=times, error=error.as_json() if error is not None else None, **changes)
+        except OSError as full:
+            # What ended the work weighs more than that it cannot be noted.
+            if error is None or full.errno not in DISK_FULL:
+                raise
         if error is not None:
             error.details.setdefault("record", str(self.folder))
 

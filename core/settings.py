@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import types
 import typing
@@ -18,6 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, nearest
+
+LONGEST_SECONDS = 1_000_000.0
+"""The kernel's poll takes milliseconds in 31 bits: 24 days."""
+WORDS_OF_SWITCHES = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off", ""), False),
+}
+NAMES_OF_KINDS = {
+    str: "text",
+    int: "a whole number that is not negative",
+    float: f"a number of seconds from 0 to {LONGEST_SECONDS:.0f}",
+    bool: "true or false",
+}
 
 
 def _setting(default: Any, help: str) -> Any:
@@ -137,8 +151,9 @@ def _state_folder(variable: str, setting: str, platform_default: str) -> Path:
 def defaults() -> dict[str, Any]:
     """The default settings in the form that Invoke's configuration takes.
 
-    Lists and numbers as text: Invoke makes what a variable says into the default's type, and ends with a traceback when
-    that does not work (a list never does). Text it leaves as it is, and `read_settings` says what is wrong with it.
+    All as text: Invoke makes what a variable says into the default's type, and ends with a traceback when that does not
+    work (a list never does), or takes any word for "true". Text it leaves as it is, and `read_settings` says what is
+    wrong with it.
     """
     return _as_text(dataclasses.asdict(Settings()))
 
@@ -151,7 +166,7 @@ def _as_text(plain: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, tuple):
             texts[key] = ",".join(value)
         else:
-            texts[key] = value if isinstance(value, bool | str) else str(value)
+            texts[key] = str(value)
     return texts
 
 
@@ -162,8 +177,8 @@ def read_settings(
 ) -> Settings:
     """Makes Settings of the mapping that stands under ``ohforge``.
 
-    `read_files` is called only for an error: it gives each configuration file's whole content by the file's name,
-    so that the error can name the file in which the key stands. `list_profiles` is called only when a board has a
+    `read_files` is called only for an error: it gives the whole content of each configuration file and variable by its
+    name, so that the error can name the one in which the key stands. `list_profiles` is called only when a board has a
     profile: it gives the names of those that there are.
     Raises ConfigurationError, naming the key and the nearest known one, for an unknown key, a wrong type, or a board
     whose profile, serial or address cannot be right.
@@ -255,15 +270,18 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
             raise _WrongEntry(key, f"{key} must be a list of words, not {value!r}.")
         return tuple(item.strip() for item in items)
-    if kind in (int, float) and isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            return kind(value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
     if kind is str and value is None:
         return ""
     assert not isinstance(kind, types.UnionType)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-        raise _WrongEntry(key, f"{key} must be {names.get(kind, kind)}, not {value!r}.")
+    given = value
+    if kind in (int, float) and isinstance(value, str | int) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, OverflowError):
+            value = kind(value)
+    elif kind is bool and isinstance(value, str):
+        value = WORDS_OF_SWITCHES.get(value.strip().lower(), value)
+    fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if fits and kind in (int, float):
+        fits = value >= 0 and (kind is int or (math.isfinite(value) and value <= LONGEST_SECONDS))
+    if not fits:
+        raise _WrongEntry(key, f"{key} must be {NAMES_OF_KINDS.get(kind, kind)}, not {given!r}.")
     return value

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from core.errors import (
     IntegrityError,
@@ -23,7 +22,7 @@ from core.errors import (
 )
 from core.fallback import Fallback
 from core.http import Fetch, post_json, read_small
-from core.http_errors import shown
+from core.http_errors import shown, split_address, with_path
 from core.session import Session
 from core.trust import recall_first_seen
 from toolchains.catalogue import HOST_FOLDERS, Archive, Release, read_catalogue
@@ -49,7 +48,7 @@ class SdkRequest:
 
     @property
     def title(self) -> str:
-        return f"ohos-sdk {self.release.version if self.release else Path(urlsplit(self.archive).path).name}"
+        return f"ohos-sdk {self.release.version if self.release else Path(shown(self.archive)).name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +134,7 @@ def expected_source(session: Session, request: SdkRequest) -> tuple[str, int | N
     release = _release_of(request)
     archive = release.archives_for(request.host)[0]
     if name == "github":
-        return shown(f"{_github_folder(session, release)}/{archive.file}"), archive.size_in_bytes
+        return shown(_below(_github_folder(session, release), archive.file)), archive.size_in_bytes
     base = request.mirror or _mirrors(session)[name][0]
     return shown(_address(base, release, archive)), archive.size_in_bytes
 
@@ -192,8 +191,9 @@ def ask_github(session: Session, request: SdkRequest) -> Offer:
     tries = _archives_in_turn(session, request)
     for archive in release.archives_for(request.host):
         with tries.passing_over(archive.file):
-            digest, known_by = _expected(session, request, archive, f"{folder}/{archive.file}")
-            pieces = _whole_or_pieces(session, f"{folder}/{archive.file}")
+            url = _below(folder, archive.file)
+            digest, known_by = _expected(session, request, archive, url)
+            pieces = _whole_or_pieces(session, url)
             in_pieces = f" in {len(pieces)} pieces" if len(pieces) > 1 else ""
             return TarOffer(
                 source="github",
@@ -213,7 +213,7 @@ def ask_archive(session: Session, request: SdkRequest) -> Offer:
         url = find_daily_build(session, url.removeprefix(DAILY))
     if (path := _local_archive(url)) is not None:
         url = path.as_uri()
-    name = Path(urlsplit(url).path).name
+    name = Path(split_address(url).path).name
     digest, known_by = request.sha256.lower(), "--sha256" if request.sha256 else ""
     try:
         size = Fetch(session, url).probe().size
@@ -248,11 +248,11 @@ def _archives_in_turn(session: Session, request: SdkRequest) -> Fallback:
 
 def _local_archive(text: str) -> Path | None:
     """The file that `text` names; None for an address. Raises UsageError when there is no such file."""
-    if re.match(r"[a-z]+://", text) or text.startswith(DAILY):
+    if re.match(r"[a-zA-Z][a-zA-Z\d+.-]+:/", text) or text.startswith(DAILY):
         return None
     path = Path(text).expanduser().absolute()
     if not path.is_file():
-        raise UsageError(f"There is no archive {path}.")
+        raise UsageError(f"There is no archive {path if shown(text) == text else shown(text)}.")
     return path
 
 
@@ -272,11 +272,16 @@ def _component_list(session: Session) -> str:
 def _github_folder(session: Session, release: Release) -> str:
     catalogue = read_catalogue()
     base = session.settings.sdk_github or catalogue.github_url
-    return f"{base.rstrip('/')}/{catalogue.github_repository}/releases/download/v{release.version}"
+    return _below(base, f"{catalogue.github_repository}/releases/download/v{release.version}")
 
 
 def _address(base: str, release: Release, archive: Archive) -> str:
-    return f"{base.rstrip('/')}/{release.folder}/{archive.file}"
+    return _below(base, f"{release.folder}/{archive.file}")
+
+
+def _below(base: str, path: str) -> str:
+    slash = "" if split_address(base).path.endswith("/") else "/"
+    return with_path(base, slash + path)
 
 
 def _expected(session: Session, request: SdkRequest, archive: Archive, url: str) -> tuple[str, str]:
@@ -315,12 +320,16 @@ def _expected(session: Session, request: SdkRequest, archive: Archive, url: str)
 def _sidecar(session: Session, url: str) -> tuple[str, str] | None:
     """The digest in ``<file>.sha256``, with or without a file name behind it; None when there is no such file."""
     try:
-        content = read_small(session, f"{url}.sha256")
+        content = read_small(session, with_path(url, ".sha256"))
+        words = content.decode("ascii", "replace").split()
+        if not words or not re.fullmatch(r"[0-9a-fA-F]{64}", words[0]):
+            raise NotTheFile(f"{shown(url)}.sha256 does not hold a SHA-256 but {content[:60]!r}.")
     except NotFoundOnServer:
         return None
-    words = content.decode("ascii", "replace").split()
-    if not words or not re.fullmatch(r"[0-9a-fA-F]{64}", words[0]):
-        raise NotTheFile(f"{shown(url)}.sha256 does not hold a SHA-256 but {content[:60]!r}.")
+    except NotTheFile:
+        if not split_address(url).query:
+            raise
+        return None  # A signature is for one path: how the server refuses it for another one is its own affair.
     return words[0].lower(), "the server's .sha256 file"
 
 
@@ -331,7 +340,7 @@ def _whole_or_pieces(session: Session, url: str) -> tuple[Piece, ...]:
         whole_missing = error
     pieces: list[Piece] = []
     for number in range(MOST_PIECES):
-        address = f"{url}.a{chr(ord('a') + number)}"
+        address = with_path(url, f".a{chr(ord('a') + number)}")
         try:
             pieces.append(Piece(url=address, size=Fetch(session, address).probe().size))
         except NotFoundOnServer:

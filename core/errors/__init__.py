@@ -36,6 +36,7 @@ from core.errors.board import (
     WrongArch,
 )
 from core.errors.general import (
+    DISK_FULL,
     Busy,
     CannotWrite,
     ConfigurationError,
@@ -49,6 +50,7 @@ from core.errors.general import (
     UnknownName,
     UnsafePath,
     UsageError,
+    explain_exception,
     nearest,
     unknown_name,
 )
@@ -80,6 +82,7 @@ from core.errors.making import (
 )
 
 __all__ = [
+    "DISK_FULL",
     "AgentUnavailable",
     "BoardBusy",
     "BoardError",
@@ -143,6 +146,7 @@ __all__ = [
     "UsageError",
     "WrongArch",
     "all_errors",
+    "explain_exception",
     "nearest",
     "unknown_name",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 from core.errors.base import Category, OhforgeError
@@ -107,6 +108,26 @@ class InternalError(OhforgeError):
     code = "OHF9901"
     category = Category.INTERNAL
     default_remedy = "Please report it with the traceback that --verbose shows."
+
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def explain_exception(error: BaseException) -> NotEnoughSpace | InternalError:
+    """Our error for an exception that nobody expected: a full disk can be met wherever something is written."""
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        place = f"for {error.filename}" if error.filename else "on the disk, or where the output goes"
+        return NotEnoughSpace(
+            f"There is no room {place}: {error.strerror}.",
+            remedy="Free some space, or move what is written: ohforge.runs_dir, ohforge.build_dir, OHFORGE_CACHE_DIR.",
+        )
+    # Python tells of full disks no other way where it looks for the folder of temporary files.
+    if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
+        return NotEnoughSpace(
+            f"Temporary files cannot be written: {error.strerror}.",
+            remedy="Free some space, or name another folder with TMPDIR.",
+        )
+    return InternalError(f"{type(error).__name__}: {error}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -14,8 +14,8 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from core.configuration import load_settings
-from core.console import Console
-from core.errors import InternalError, Interrupted, OhforgeError, UnknownName, UsageError, nearest
+from core.console import Console, closed_when_full
+from core.errors import Interrupted, OhforgeError, UnknownName, UsageError, explain_exception, nearest
 from deploy.board.profiles import list_profiles, load_profile
 from deploy.emulator.board.boards import (
     DATA,
@@ -283,7 +283,9 @@ def main() -> int:
     words = sys.argv[1:]
     console = Console(json_mode="--json" in words)
     try:
-        return int(manage.main(words, prog_name=PROGRAM, standalone_mode=False) or 0)
+        status = int(manage.main(words, prog_name=PROGRAM, standalone_mode=False) or 0)
+        sys.stdout.flush()
+        return status
     except click.Abort:
         return _tell(console, Interrupted("Interrupted."))
     except click.ClickException as error:
@@ -294,7 +296,7 @@ def main() -> int:
     except OhforgeError as error:
         return _tell(console, error)
     except Exception as error:
-        return _tell(console, InternalError(f"{type(error).__name__}: {error}", remedy="Please report it."))
+        return _tell(console, explain_exception(error))
 
 
 def _use_configured_home() -> None:
@@ -304,8 +306,10 @@ def _use_configured_home() -> None:
 
 
 def _tell(console: Console, error: OhforgeError) -> int:
-    console.error(f"{error.message} {error.remedy}")
-    console.result({"ok": False, "error": error.as_json()})
+    with closed_when_full(sys.stderr):
+        console.error(f"{error.message} {error.remedy}")
+    with closed_when_full(sys.stdout):
+        console.result({"ok": False, "error": error.as_json()})
     return error.exit_status
 
 

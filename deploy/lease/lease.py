@@ -36,6 +36,13 @@ LOOK_SECONDS = 0.5
 """Between two looks at a board that someone else uses."""
 LONGEST_PURPOSE = 200
 LONGEST_SECONDS = 30 * 86400.0
+LONGEST_WORDS = {"user": 64, "host": 64, "boot": 40, "namespace": 40}
+"""Letters of what an owner says: two leases fit into a file, whatever stands in them."""
+MOST = {"uid": 2**32 - 1, "pid": 2**31 - 1, "started": 2**63 - 1}
+LAST_YEAR = 253402300799.0
+"""The end of the year 9999, in seconds since 1970."""
+CLOCKS_DIFFER_SECONDS = 86400.0
+"""Between the clocks of two computers that share the folder."""
 PRIVATE_MODE = 0o700
 EMULATED_FOLDER = ".leases"
 Kind = Literal["running", "standing"]
@@ -234,11 +241,10 @@ def _wait_and_change(session: Session, place: LeasePlace, owner: Owner, take: Ca
 
 def _holder_against(session: Session, place: LeasePlace, shared: SharedFile, owner: Owner) -> Lease | None:
     """The lease that stands against `owner`. Void ones are removed, which is said."""
-    for kind in KINDS:
-        lease = _read(shared, kind)
-        if lease is None:
-            shared.value.pop(kind, None)
-            continue
+    # What nobody understands goes, also within a lease: it would take the room of the next one.
+    leases = {kind: lease for kind in KINDS if (lease := _read(shared, kind)) is not None}
+    shared.value = {kind: _plain(lease) for kind, lease in leases.items()}
+    for kind, lease in leases.items():
         if why := lease.why_void():
             del shared.value[kind]
             session.console.info(f"board {place.serial} is taken over from {lease.describe()}, {why}")
@@ -296,7 +302,7 @@ class _Keeper:
 
     def _is_mine(self, shared: SharedFile) -> bool:
         running = _read(shared, "running")
-        if running is not None and running.owner == self._lease.owner and running.since == self._lease.since:
+        if running is not None and running.owner.is_me() and running.since == self._lease.since:
             return True
         self.taken_by = f"{running.describe()} has it" if running is not None else "nobody has it"
         return False
@@ -317,23 +323,39 @@ def _new(owner: Owner, purpose: str, seconds: float) -> Lease:
 
 
 def _read(shared: SharedFile, kind: Kind) -> Lease | None:
-    """A lease of the file; one that is not understood is none, as it was not written by this version."""
+    """A lease of the file; one that this version cannot have written is none, whoever it was that wrote it."""
     try:
         plain = dict(shared.value[kind])
         owner = dict(plain["owner"])
-        for name in ("user", "host"):
-            owner[name] = _harmless(owner[name])
+        owner.update({name: _harmless(owner[name], longest) for name, longest in LONGEST_WORDS.items()})
+        owner.update({name: _number(owner[name], most) for name, most in MOST.items()})
         times = {name: float(plain[name]) for name in ("since", "until", "ends")}
-        _clock(times["since"]), _clock(times["until"])
-        owner.update({name: int(owner[name]) for name in ("uid", "pid", "started")})
-        return Lease(owner=Owner(**owner), purpose=_harmless(plain["purpose"]), **times)
+        lease = Lease(owner=Owner(**owner), purpose=_harmless(plain["purpose"]), **times)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
+    return lease if _is_possible(lease) else None
 
 
-def _harmless(text: str) -> str:
+def _is_possible(lease: Lease) -> bool:
+    """Whether nobody would have to wait for longer than a lease may last, and the times can be shown."""
+    if lease.owner.boot == boot_id():
+        ends, latest = steady_time() + LONGEST_SECONDS, LAST_YEAR  # The clock on the wall may have been set back since.
+    else:
+        ends, latest = LAST_YEAR, time.time() + LONGEST_SECONDS + CLOCKS_DIFFER_SECONDS
+    return 0 <= lease.ends <= ends and 0 <= lease.since <= latest and 0 <= lease.until <= latest
+
+
+def _number(value: Any, most: int) -> int:
+    if not 0 <= (number := int(value)) <= most:
+        raise ValueError(f"{number} is out of range")
+    return number
+
+
+def _harmless(text: Any, longest: int = LONGEST_PURPOSE) -> str:
     """One short line: it is shown on other people's terminals."""
-    words = " ".join(str(text).split())[:LONGEST_PURPOSE]
+    if not isinstance(text, str):
+        raise TypeError(f"{type(text).__name__} is no text")
+    words = " ".join(text.split())[:longest]
     return "".join(letter if letter.isprintable() else "?" for letter in words)
 
 

@@ -184,7 +184,12 @@ def _decode(data: bytes) -> SharedFile:
     digest, text = data[:DIGEST_LENGTH], data[DIGEST_LENGTH + 1 :].rstrip()
     if hashlib.sha256(text).hexdigest().encode() != digest:
         return SharedFile(damaged=True)
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+        # What cannot be written again would stop whoever changes something else in it.
+        _encode(value)
+    except (ValueError, RecursionError, OSError):
+        return SharedFile(damaged=True)
     return SharedFile(value=value) if isinstance(value, dict) else SharedFile(damaged=True)
 
 

@@ -204,7 +204,7 @@ class _Run:
                 result = self.engine.run(self.board, self.start, output)
                 self._save_report(result, output)
                 raise_when_late(self.board, self.start, result)
-            except OhforgeError:
+            except (OhforgeError, OSError):
                 self._end_run(seconds=10)
                 raise
         return result

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import DeadlineExpired, InternalError, Interrupted, LostConnection, OhforgeError
+from core.errors import DeadlineExpired, InternalError, Interrupted, LostConnection, OhforgeError, explain_exception
 from core.record_folder import RecordFolder, make_record_folder, now
 from core.session import PROJECT, Session
 from deploy.board.protocol import Board
@@ -155,5 +155,8 @@ def recorded(record: RunRecord) -> Iterator[None]:
         record.end("failed", error)
         raise
     except Exception as error:
-        record.end("failed", InternalError(f"{type(error).__name__}: {error}"))
-        raise
+        known = explain_exception(error)
+        record.end("failed", known)
+        if isinstance(known, InternalError):
+            raise
+        raise known from error

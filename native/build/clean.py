@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -58,18 +59,21 @@ def would_remove(found: Sequence[Path]) -> list[Would]:
 
 
 def remove_builds(found: Sequence[Path]) -> Removed:
-    """Removes what `find_builds` has found. Raises Busy for a build that goes on."""
-    size = 0
+    """Removes what `find_builds` has found, unless another process has done so. Raises Busy for a build that goes on."""
+    size, removed = 0, []
     for target in found:
         folder = target.parent if target.name == TREE else target
         deadline = Deadline.after(PATIENCE, f"the end of the build in {folder}")
         with hold(folder.with_name(f".{folder.name}.lock"), deadline):
+            if not target.is_dir():
+                continue
             size += _size_of(target)
             # Without its manifest a folder is an unfinished build, whatever is left when this is interrupted.
             if target == folder:
                 (folder / "artifact.json").unlink(missing_ok=True)
             shutil.rmtree(target)
-    return Removed(folders=tuple(found), size=size)
+            removed.append(target)
+    return Removed(folders=tuple(removed), size=size)
 
 
 def _newest_folders(builds: Path) -> set[Path]:
@@ -80,4 +84,10 @@ def _newest_folders(builds: Path) -> set[Path]:
 
 
 def _size_of(folder: Path) -> int:
-    return sum(os.lstat(os.path.join(place, name)).st_size for place, _, files in os.walk(folder) for name in files)  # noqa: PTH118
+    size = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            # Only to say how large it is: another process may remove it just now.
+            with contextlib.suppress(FileNotFoundError):
+                size += Path(place, name).lstat().st_size
+    return size

@@ -21,6 +21,7 @@ from core.errors import (
     NotEnoughSpace,
     OhforgeError,
     SourceBuildFailed,
+    explain_exception,
 )
 from core.files import sha256_text
 from core.locks import hold
@@ -287,8 +288,11 @@ def _ended(record: SourceBuildRecord) -> Iterator[None]:
         record.end("timeout" if isinstance(error, DeadlineExpired) else "failed", error)
         raise
     except BaseException as error:
-        record.end("failed", InternalError(f"{type(error).__name__}: {error}"))
-        raise
+        known = explain_exception(error)
+        record.end("failed", known)
+        if isinstance(known, InternalError):
+            raise
+        raise known from error
 
 
 def _first_content(look: ComponentLook, seconds: float) -> dict[str, Any]:

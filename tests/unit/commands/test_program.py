@@ -91,7 +91,8 @@ def test_the_nearest_projects_settings_hold_and_variables_win_over_them(tmp_path
     assert str(tmp_path / "project" / "invoke.yaml") in error["message"]
     environment["INVOKE_OHFORGE_JOBS"] = "many"
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "ohforge.jobs must be a whole number, not 'many'" in json.loads(done.stdout)["error"]["message"]
+    message = json.loads(done.stdout)["error"]["message"]
+    assert message.startswith("INVOKE_OHFORGE_JOBS: ohforge.jobs must be a whole number")
 
 
 def test_a_settings_file_that_is_no_yaml_is_a_configuration_error(
@@ -101,6 +102,43 @@ def test_a_settings_file_that_is_no_yaml_is_a_configuration_error(
     (tmp_path / "invoke.yaml").write_text("ohforge: [\n")
     status, out = call("sdk.list --json", capsys)
     assert (status, json.loads(out)["error"]["code"]) == (65, "OHF6501")
+
+
+@pytest.mark.parametrize(
+    ("words", "full", "status"),
+    [
+        (("model.list",), ("stdout",), 75),
+        (("model.list", "--json"), ("stdout",), 75),
+        (("model.list", "--verbose"), ("stdout",), 75),
+        (("--list",), ("stdout",), 75),
+        (("--version",), ("stdout", "stderr"), 75),
+        (("nosuch",), ("stderr",), 64),
+    ],
+)
+def test_a_full_disk_behind_the_output_is_no_defect(
+    tmp_path: Path, words: tuple[str, ...], full: tuple[str, ...], status: int
+) -> None:
+    with Path("/dev/full").open("w") as device:
+        streams = {name: device if name in full else subprocess.PIPE for name in ("stdout", "stderr")}
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        done = subprocess.run([OHFORGE, *words], cwd=tmp_path, env=environment, text=True, check=False, **streams)
+    assert done.returncode == status
+    if "stderr" not in full:
+        assert "error OHF7501 (space)" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_disk_that_becomes_full_under_a_task_is_no_defect(capsys: pytest.CaptureFixture[str]) -> None:
+    @command(help={})
+    def fill(session: Session) -> Answer:
+        """Writes where there is no room."""
+        Path("/dev/full").write_text("x")
+        return Answer()
+
+    namespace = Collection(fill)
+    namespace.configure({"ohforge": {}})
+    status, out = call("fill --json --verbose", capsys, namespace)
+    assert (status, json.loads(out)["error"]["code"]) == (75, "OHF7501")
 
 
 def test_a_module_of_the_users_that_is_called_invoke_is_not_run(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from core.errors import (
     NotEnoughSpace,
     UnknownName,
     all_errors,
+    explain_exception,
     unknown_name,
 )
 from core.files import atomic_file, atomic_folder, human_bytes, require_space, sha256_file, sha256_folder, write_atomic
@@ -59,6 +61,14 @@ def test_an_expired_deadline_says_what_it_waited_for() -> None:
     assert "the board" in deadline.error().message
 
 
+def test_no_room_for_temporary_files_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/dev/full"])
+    with pytest.raises(FileNotFoundError) as caught:
+        tempfile.gettempdir()
+    assert explain_exception(caught.value).code == "OHF7501"
+
+
 def test_the_defaults_are_valid_settings() -> None:
     assert read_settings(defaults()) == Settings()
 
@@ -75,9 +85,9 @@ def test_an_unknown_setting_names_the_file_the_key_and_the_nearest_key() -> None
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("jobs", "many", "ohforge.jobs must be a whole number, not 'many'"),
+        ("jobs", "many", "ohforge.jobs must be a whole number that is not negative, not 'many'"),
         ("jobs", True, "a whole number"),
-        ("offline", "yes", "true or false"),
+        ("offline", "perhaps", "true or false"),
         ("timeouts", 5, "a mapping"),
         ("timeouts", {"run": "long"}, "ohforge.timeouts.run must be a number"),
         ("boards", {"mine": {"seriel": "x"}}, "ohforge.boards.mine.seriel"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import hashlib
+import json
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,8 @@ import pytest
 from core.errors import BoardBusy, Busy, CannotWrite, NotEnoughSpace
 from core.session import Session
 from deploy.lease import shared_file
-from deploy.lease.lease import LeasePlace, find_holder, hold_board
+from deploy.lease.lease import KINDS, Kind, LeasePlace, find_holder, hold_board, unlock_board
+from deploy.lease.owner import steady_time
 from deploy.lease.shared_file import change_shared, read_shared
 from tests.support.leases import NOBODY, SOMEBODY_ELSE, holder, living, put
 from tests.support.local_board import LocalBoard
@@ -54,6 +59,81 @@ def test_an_entry_of_another_form_holds_nothing(
     assert find_holder(place) is None
     with hold_board(impatient, board, "next"):
         pass
+
+
+def note(place: LeasePlace, text: bytes) -> None:
+    """Writes what another user may write: any text, with the right digest before it."""
+    with place.change():
+        pass
+    data = hashlib.sha256(text).hexdigest().encode() + b" " + text
+    (place.folder / place.name).write_bytes(data.ljust(4095) + b"\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{",
+        b"5",
+        b'{"running": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+        b'{"running": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"running": "\xff"}',
+        b'{"running": "\\ud800"}',
+        b'{"running": ' + b"9" * 3990 + b"}",
+        b'{"standing": [' + b"1e15," * 700 + b"1]}",
+        b'{"other": "' + b"x" * 3900 + b'"}',
+    ],
+    ids=["broken", "no mapping", "deep", "less deep", "not UTF-8", "surrogate", "number", "grows", "no room"],
+)
+def test_what_another_user_writes_stops_nobody(
+    impatient: Session, board: LocalBoard, place: LeasePlace, text: bytes
+) -> None:
+    note(place, text)
+    assert find_holder(place) is None
+    assert unlock_board(place) == []
+    with hold_board(impatient, board, "next"):
+        held = find_holder(place)
+        assert held is not None
+        assert held.purpose == "next"
+
+
+YEAR_30489 = 9e11
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "owner"),
+    [
+        ("running", {}, {"pid": 10**20}),
+        ("running", {}, {"pid": -1}),
+        ("running", {}, {"uid": 10**20}),
+        ("running", {}, {"boot": ["x"]}),
+        ("running", {"ends": YEAR_30489}, {}),
+        ("running", {"ends": float("nan")}, {}),
+        ("running", {"ends": float("inf")}, {"boot": "another", "host": "another"}),
+        ("standing", {"ends": 40 * 86400.0 + steady_time()}, {"pid": 0}),
+        ("standing", {"until": YEAR_30489}, {"pid": 0}),
+        ("standing", {"since": -YEAR_30489}, {"pid": 0}),
+        ("standing", {"since": YEAR_30489}, {"pid": 0}),
+        ("standing", {"until": 40 * 86400.0 + time.time()}, {"pid": 0, "boot": "another", "host": "another"}),
+    ],
+)
+def test_a_lease_that_nobody_can_have_taken_holds_nothing(
+    impatient: Session, board: LocalBoard, place: LeasePlace, kind: Kind, entries: dict[str, Any], owner: dict[str, Any]
+) -> None:
+    lease = dataclasses.asdict(put(place, kind, living()))
+    lease["owner"].update(owner)
+    note(place, json.dumps({kind: {**lease, **entries}}).encode())
+    assert find_holder(place) is None
+    with hold_board(impatient, board, "next"):
+        pass
+
+
+def test_two_leases_as_large_as_they_may_be_fit_into_a_file(place: LeasePlace) -> None:
+    wide = "\U0001f600" * 300
+    for kind in KINDS:
+        put(place, kind, dataclasses.replace(living(), user=wide[:64], namespace=wide[:40]), purpose=wide[:200])
+    held = find_holder(place)
+    assert held is not None
+    assert held.owner.user == wide[:64]
 
 
 def test_a_full_disk_is_told_and_leaves_no_file(

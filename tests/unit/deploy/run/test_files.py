@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -16,16 +17,18 @@ from core.errors import (
     Interrupted,
     LostConnection,
     NoSpaceOnBoard,
+    NotEnoughSpace,
     OhforgeError,
     PermissionOnBoard,
     ProgramFailed,
     RemoteFileMissing,
     WrongArch,
 )
+from core.files import write_json
 from core.session import Session
 from deploy.run.execute import execute
 from deploy.run.preflight import Binary
-from deploy.run.record import validate_record
+from deploy.run.record import RunRecord, start_record, validate_record
 from deploy.transfer.placement import FileToPlace
 from tests.support.board_runs import read_record
 from tests.support.local_board import LocalBoard
@@ -160,6 +163,36 @@ def test_nothing_is_sent_to_a_board_that_cannot_run_it(session: Session, board: 
         execute(session, board, request_for("true", binaries=(binary,)))
     assert "send" not in board.calls
     assert read_record(caught.value)["board"]["facts"] is not None
+
+
+def test_a_disk_that_becomes_full_under_the_output_is_no_defect(
+    session: Session, board: LocalBoard, request_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_on_a_full_disk(*arguments: Any, **named: Any) -> RunRecord:
+        record = start_record(*arguments, **named)
+        record.log.symlink_to("/dev/full")
+        return record
+
+    monkeypatch.setattr("deploy.run.execute.start_record", start_on_a_full_disk)
+    with pytest.raises(NotEnoughSpace, match="No space left") as caught:
+        execute(session, board, request_for("echo hello"))
+    assert read_record(caught.value)["error"]["code"] == "OHF7501"
+    assert folders_left(board) == []
+
+
+def test_a_disk_that_is_too_full_for_the_record_hides_nothing(
+    session: Session, board: LocalBoard, request_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(path: Path, value: dict[str, Any]) -> None:
+        if value["state"] != "running":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_json(path, value)
+
+    monkeypatch.setattr("core.record_folder.write_json", save)
+    with pytest.raises(ProgramFailed):
+        execute(session, board, request_for("exit 1"))
+    with pytest.raises(NotEnoughSpace, match=r"record\.json"):
+        execute(session, board, request_for("true"))
 
 
 def test_a_full_board_is_recorded(session: Session, board: LocalBoard, request_for: Any) -> None:

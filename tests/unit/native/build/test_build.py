@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ import pytest
 
 import native.build.ensure as build_module
 from core.deadline import Deadline
-from core.errors import BuildError, Busy, NotEnoughSpace, ProductMissing, UnfitProduct, UnknownName
+from core.errors import BuildError, Busy, NotEnoughSpace, ProductMissing, UnfitProduct, UnknownName, explain_exception
 from core.locks import hold
 from core.process import Result
 from core.session import Session
 from native.artifact.artifact import read_artifact
 from native.build.cache import find_compiler_cache
-from native.build.clean import find_builds, remove_builds
+from native.build.clean import find_builds, remove_builds, would_remove
 from native.build.cmake import StatusReader, render_additions
 from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.build.job import BuildJob, explain_failure, first_errors
@@ -449,6 +450,35 @@ def test_a_build_that_goes_on_is_not_removed(workshop: Workshop, monkeypatch: py
     workshop.system.before_products = remove
     workshop.build()
     assert refused == [True]
+
+
+def test_a_disk_that_becomes_full_under_the_log_is_no_defect(workshop: Workshop) -> None:
+    folder = workshop.build().artifact.folder
+    (folder / "artifact.json").unlink()
+    for log in folder.glob("*.log"):
+        log.unlink()
+        log.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as caught:
+        workshop.build()
+    assert explain_exception(caught.value).code == "OHF7501"
+
+
+def test_four_that_remove_at_once_remove_every_build_once(workshop: Workshop) -> None:
+    built = {workshop.build(arch=arch).artifact.folder for arch in ("arm32", "arm64")}
+    found = find_builds(workshop.session)
+    with ThreadPoolExecutor(4) as pool:
+        removed = list(pool.map(remove_builds, [found] * 4))
+    assert sorted(folder for each in removed for folder in each.folders) == sorted(built)
+    assert [each.size for each in removed if not each.folders] == [0] * sum(not each.folders for each in removed)
+    assert find_builds(workshop.session) == []
+
+
+def test_what_vanishes_while_its_size_is_asked_for_takes_no_room(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workshop.build().artifact.folder
+    monkeypatch.setattr(os, "walk", lambda _: [(str(folder), [], ["gone", "artifact.json"])])
+    assert would_remove([folder])[0].size == (folder / "artifact.json").stat().st_size
 
 
 def test_there_is_nothing_to_remove_on_a_fresh_machine(session: Session) -> None:

@@ -12,7 +12,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import zipfile
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,8 +22,9 @@ from typing import Any
 
 from core.download import write_all
 from core.errors import DamagedArchive, HostileArchive
-from core.files import require_space
+from core.files import remove_tree, require_space
 from core.gunzip import Gunzip, GunzipState
+from core.names import checked_name
 from core.session import Session
 from core.sha256 import Sha256, new_sha256, restore_sha256
 from core.tarstream import TarPlace, TarStream
@@ -70,7 +70,9 @@ class OnePass:
         self._sha256 = sha256
         self._components = components
         folder, machine = host_folder(host)
-        self._pattern = re.compile(rf"(?:^|/){folder}/({'|'.join(components)})-{folder}-{machine}-[^/]+\.zip$")
+        self._pattern = re.compile(
+            rf"(?:^|/){folder}/({'|'.join(components)})-{folder}-{machine}-[^/]+\.zip\Z", re.DOTALL
+        )
         self._identity = {"schema": SCHEMA, "sha256": sha256, "host": host, "components": sorted(components)}
         self._spools: dict[str, Spool] = {}
         self._unpacked: dict[str, Unpacked] = {}
@@ -151,8 +153,9 @@ class OnePass:
         if found is None:
             return None
         component = found[1]
+        checked_name(name.rpartition("/")[2], f"The name of the package {component} in the archive")
         spool = self._spools.get(component)
-        if spool is not None and spool.name != name:
+        if spool is not None and (spool.name != name or spool.whole):
             raise HostileArchive(f"The archive holds {component} twice: {spool.name} and {name}.")
         if spool is None:
             if self._size is not None and size > max(256_000_000, 20 * self._size):
@@ -172,7 +175,7 @@ class OnePass:
 
     def _unpack(self, component: str) -> None:
         packed, tree = self._zip(component), self._staging / component
-        shutil.rmtree(tree, ignore_errors=True)
+        remove_tree(tree)
         tree.mkdir()
         try:
             with zipfile.ZipFile(packed) as directory:
@@ -232,7 +235,7 @@ class OnePass:
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._session.console.detail(f"cannot go on from what is in {self._staging}: {error}")
         self._spools, self._unpacked = {}, {}
-        shutil.rmtree(self._staging, ignore_errors=True)
+        remove_tree(self._staging)
         self._staging.mkdir(parents=True)
 
     def _take_up(self, saved: dict[str, Any], digest: Sha256) -> None:
@@ -251,7 +254,7 @@ class OnePass:
             if component in saved["trees"]:
                 self._unpacked[component] = _read_entries(self._entries_file(component), tree)
                 continue
-            shutil.rmtree(tree, ignore_errors=True)
+            remove_tree(tree)
             with self._zip(component).open("r+b") as file:
                 file.truncate(spool.length)
                 if _crc_of(file.fileno(), spool.length) != spool.crc:

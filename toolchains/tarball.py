@@ -12,7 +12,6 @@ import dataclasses
 import json
 import os
 import re
-import zipfile
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,8 +27,8 @@ from core.names import checked_name
 from core.session import Session
 from core.sha256 import Sha256, new_sha256, restore_sha256
 from core.tarstream import TarPlace, TarStream
-from core.tree import Entry, Unpacked
-from core.unpack import unpack_zip_into
+from core.tree import Entry, Limits, Unpacked
+from core.unpack import unpack_zip_into, unpacked_bytes
 from toolchains.sources import host_folder
 
 CHECKPOINT = "checkpoint.json"
@@ -39,6 +38,7 @@ STEP_BYTES = 256 * 1024
 """Input that is hashed at once; what is fetched again begins where a step does."""
 GROWTH = 3.2
 """Unpacked bytes for each byte of a package, as measured on published ones: for the first look at the disk's room."""
+MOST_BYTES = Limits().total_bytes
 SCHEMA = 2
 
 
@@ -158,7 +158,7 @@ class OnePass:
         if spool is not None and (spool.name != name or spool.whole):
             raise HostileArchive(f"The archive holds {component} twice: {spool.name} and {name}.")
         if spool is None:
-            if self._size is not None and size > max(256_000_000, 20 * self._size):
+            if size > (MOST_BYTES if self._size is None else min(MOST_BYTES, max(256_000_000, 20 * self._size))):
                 raise HostileArchive(f"The archive claims that {name} has {size} bytes, far more than it could hold.")
             require_space(self._staging, size + int(GROWTH * size), f"Unpacking {name}")
             spool = self._spools[component] = Spool(name=name, size=size)
@@ -177,12 +177,7 @@ class OnePass:
         packed, tree = self._zip(component), self._staging / component
         remove_tree(tree)
         tree.mkdir()
-        try:
-            with zipfile.ZipFile(packed) as directory:
-                total = sum(info.file_size for info in directory.infolist())
-        except zipfile.BadZipFile as error:
-            raise DamagedArchive(f"{self._spools[component].name} in the archive is damaged: {error}.") from error
-        require_space(tree, total, f"Unpacking {component}")
+        require_space(tree, unpacked_bytes(packed), f"Unpacking {component}")
         done = unpack_zip_into(packed, tree, subfolder=component)
         write_quickly(self._entries_file(component), json.dumps([dataclasses.asdict(entry) for entry in done.entries]))
         self._unpacked[component] = done

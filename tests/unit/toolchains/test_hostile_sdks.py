@@ -25,7 +25,7 @@ def package(description: object = DESCRIBED, **more: bytes) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
         text = description if isinstance(description, str) else json.dumps(description)
-        file.writestr("toolchains/oh-uni-package.json", text)
+        file.writestr("toolchains/oh-uni-package.json", text.encode("utf-8", "surrogatepass"))
         for name, content in more.items():
             file.writestr(f"toolchains/{name}", content)
     return packed.getvalue()
@@ -115,4 +115,41 @@ def test_a_package_that_stands_twice_in_a_tarball_is_refused(session: Session, t
     assert isinstance(error, IntegrityError)
     assert not isinstance(error, DamagedArchive)
     assert "twice" in error.message
+    assert left_of(session) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["a" * 300, "d/" * 1990 + "f", "a\x1b[2J", "\u009b2J"], ids=lambda name: repr(name)[:20]
+)
+def test_a_package_with_a_name_that_no_sdk_has_leaves_nothing(session: Session, tmp_path: Path, name: str) -> None:
+    refused(session, tarball(tmp_path / "sdk.tar.gz", (PACKAGE, package(**{name: b"x"}))))
+    assert left_of(session) == []
+
+
+@pytest.mark.parametrize("record", [b"PK\x01\x02", b"PK\x05\x06"])
+@pytest.mark.parametrize("at", range(4, 46, 3))
+def test_a_package_with_a_bogus_directory_leaves_nothing(
+    session: Session, tmp_path: Path, record: bytes, at: int
+) -> None:
+    content = bytearray(package(more=b"x"))
+    begin = content.index(record) + at
+    content[begin : begin + 4] = b"\xff\xff\xff\x7f"[: max(0, len(content) - begin)]
+    archive = tarball(tmp_path / "sdk.tar.gz", (PACKAGE, bytes(content)))
+    try:
+        fetch_sdk(session, host=HOST, components=["toolchains"], archive=str(archive))
+    except (IntegrityError, SdkIncomplete):
+        assert left_of(session) == []
+    else:
+        assert left_of(session) == ["5.0.0-linux-x64"]
+
+
+@pytest.mark.parametrize(
+    "records", [{"path": "\udcff.zip"}, {"path": "x\0y"}, {"size": "-1"}, {"size": "²"}, {"size": "9" * 30}], ids=repr
+)
+def test_oddities_of_pax_in_a_tarball_leave_nothing(session: Session, tmp_path: Path, records: dict[str, str]) -> None:
+    with tarfile.open(tmp_path / "sdk.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo(PACKAGE)
+        info.size, info.pax_headers = len(package()), records
+        tar.addfile(info, io.BytesIO(package()))
+    refused(session, tmp_path / "sdk.tar.gz")
     assert left_of(session) == []

@@ -81,7 +81,7 @@ class LogPrinter:
     def show(self, line: str) -> None:
         """Takes one line as the board printed it."""
         if not self._console.json_mode:
-            self._console.passthrough(line.encode() + b"\n")
+            self._console.words(line)
             return
         from deploy.run.hilog import parse_line
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -34,6 +35,16 @@ class Progress(Protocol):
 
 
 PLAIN_PROGRESS_SECONDS = 10.0
+UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves the cursor, colours, renames the window, turns letters round or is no text; not newline and tab."""
+
+
+def without_controls(text: str) -> str:
+    """`text` with all that a terminal would obey written out as an escape.
+
+    Names, versions, titles of pages and words of a board come from outside, and none of them may steer the terminal.
+    """
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Console:
@@ -64,6 +75,10 @@ class Console:
         if self.verbosity >= Verbosity.NORMAL:
             self._line(text)
 
+    def words(self, text: str) -> None:
+        """What was asked for, such as the board's log: shown with ``--quiet``, too."""
+        self._line(text)
+
     def detail(self, text: str) -> None:
         """For --verbose only."""
         if self.verbosity >= Verbosity.VERBOSE:
@@ -87,6 +102,7 @@ class Console:
 
     def table(self, headings: list[str], rows: list[list[str]]) -> None:
         """A table with aligned columns; without borders, so that it can be cut and grepped."""
+        rows = [[without_controls(cell) for cell in row] for row in rows]
         widths = [max([len(row[i]) for row in [headings, *rows]]) for i in range(len(headings))]
         for row in [headings, *rows]:
             self._line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -94,8 +110,8 @@ class Console:
     def result(self, value: dict[str, Any]) -> None:
         """The one JSON object of ``--json``; nothing otherwise."""
         if self.json_mode:
-            json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
-            sys.stdout.write("\n")
+            text = json.dumps(value, ensure_ascii=False, indent=2)
+            sys.stdout.write(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
             sys.stdout.flush()
 
     @contextlib.contextmanager
@@ -104,13 +120,13 @@ class Console:
         if self.verbosity == Verbosity.QUIET:
             yield _Silent()
         elif self.interactive:
-            with _bar(self.out, title, total, unit) as bar:
+            with _bar(self.out, without_controls(title), total, unit) as bar:
                 yield bar
         else:
             yield _Plain(self, title, total, unit)
 
     def _line(self, text: str, style: str = "", stream: TextIO | None = None) -> None:
-        stream = stream or self.out
+        stream, text = stream or self.out, without_controls(text)
         if style and stream.isatty():
             colours = {"bold": "1", "dim": "2", "yellow": "33", "red": "31"}
             text = f"\033[{colours[style]}m{text}\033[0m"
@@ -186,7 +202,12 @@ def _bar(stream: TextIO, title: str, total: float | None, unit: str) -> Iterator
         if unit == "bytes"
         else [bars.MofNCompleteColumn(), bars.TextColumn(unit)]
     )
-    columns = [bars.TextColumn("    {task.description}"), bars.BarColumn(), *amount, bars.TimeRemainingColumn()]
+    columns = [
+        bars.TextColumn("    {task.description}", markup=False),
+        bars.BarColumn(),
+        *amount,
+        bars.TimeRemainingColumn(),
+    ]
     with bars.Progress(*columns, console=Terminal(file=stream), transient=True) as display:
         task = display.add_task(title, total=total)
 
@@ -198,6 +219,6 @@ def _bar(stream: TextIO, title: str, total: float | None, unit: str) -> Iterator
                 display.update(task, completed=done, total=total)
 
             def say(self, text: str) -> None:
-                display.update(task, description=f"{title}: {text}")
+                display.update(task, description=f"{title}: {without_controls(text)}")
 
         yield Bar()

@@ -56,7 +56,29 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.rename(path)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder however deep it is, as far as it can be removed; what is not there is no error."""
+    for place in reversed(folders_in(folder)):
+        with contextlib.suppress(OSError):
+            for path in list(place.iterdir()):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            place.rmdir()
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """`folder` and all folders below it, each after the one that it lies in; no link is followed.
+
+    What Python has for this (`shutil.rmtree`, `os.walk`, ``rglob``) calls itself for each level, and dies of a thousand.
+    """
+    found = [folder]
+    for place in found:
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            found += [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return found
 
 
 def sha256_file(path: Path) -> str:

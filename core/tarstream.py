@@ -108,6 +108,8 @@ class TarStream:
             header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
             raise DamagedArchive(f"The archive is damaged: {error}.") from error
+        if header.size < 0:  # GNU's binary numbers have a sign
+            raise DamagedArchive(f"The archive is damaged: a member has {header.size} bytes.")
         place.left = header.size
         if header.type in LONG_NAMES or header.type in PAX_HEADERS:
             if header.size > LONGEST_EXTENSION:
@@ -150,8 +152,8 @@ class TarStream:
         elif kind in PAX_HEADERS:
             records = _pax_records(content)
             place.next_name = records.get("path", place.next_name)
-            if records.get("size", "").isdigit():
-                place.next_size = int(records["size"])
+            if "size" in records:
+                place.next_size = _number(records["size"].encode("utf-8", "surrogateescape"))
 
 
 def _pax_records(content: bytes) -> dict[str, str]:
@@ -159,10 +161,17 @@ def _pax_records(content: bytes) -> dict[str, str]:
     records: dict[str, str] = {}
     while content:
         length_text, _, _ = content.partition(b" ")
-        if not length_text.isdigit() or not 0 < int(length_text) <= len(content):
+        length = _number(length_text)
+        if not len(length_text) + 2 < length <= len(content):
             raise DamagedArchive("The archive has a damaged header extension.")
-        record = content[len(length_text) + 1 : int(length_text) - 1]
+        record = content[len(length_text) + 1 : length - 1]
         key, _, value = record.partition(b"=")
         records[key.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
-        content = content[int(length_text) :]
+        content = content[length:]
     return records
+
+
+def _number(text: bytes) -> int:
+    if not text.isdigit() or len(text) > 20:
+        raise DamagedArchive(f"The archive has a damaged header extension: {text[:40]!r} is no number.")
+    return int(text)

@@ -26,7 +26,12 @@ class Limits:
     """Unpacked bytes for each packed one, looked at once `ratio_from` bytes are unpacked."""
     ratio_from: int = 256_000_000
     header_bytes: int = 1_000_000
-    """A name or a tar header extension is never longer."""
+    """A tar header extension is never longer."""
+    name_bytes: int = 1024
+    """A name, or where a link leads to."""
+    part_bytes: int = 255
+    """One part of a name: no file system here takes more."""
+    depth: int = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +72,10 @@ class Tree:
         self._entries += 1
         if self._entries > self.limits.entries:
             raise HostileArchive(f"The archive has more than {self.limits.entries} entries.")
-        if len(name) > 4096 or "\\" in name or any(ord(c) < 32 for c in name):
-            raise HostileArchive(f"The archive holds the name {name[:80]!r}, which no source tree or SDK has.")
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
+        long = len(parts) > self.limits.depth or any(len(_encoded(part)) > self.limits.part_bytes for part in parts)
+        if long or not self._is_text(name):
+            raise HostileArchive(f"The archive holds the name {name[:80]!r}, which no source tree or SDK has.")
         if name.startswith("/") or ".." in parts or (parts and parts[0].endswith(":")):
             raise HostileArchive(f"The archive holds {name!r}, which would be written outside its folder.")
         return parts
@@ -93,9 +99,10 @@ class Tree:
 
     def link(self, parts: Parts, text: str) -> None:
         """Notes a symbolic link, to be made when all files are there."""
-        pointed = _resolved(parts[:-1], text)
-        if pointed is None:
-            raise HostileArchive(f"The archive holds the link {'/'.join(parts)!r} to {text!r}, outside its folder.")
+        if not self._is_text(text) or _resolved(parts[:-1], text) is None:
+            raise HostileArchive(
+                f"The archive holds the link {'/'.join(parts)!r} to {text[:80]!r}, outside its folder."
+            )
         self._claim(parts)
         self._links[parts] = text
 
@@ -128,8 +135,15 @@ class Tree:
             except (OSError, RuntimeError):  # links in a circle
                 inside = False
             if not inside:
-                raise HostileArchive(f"The archive holds the link {'/'.join(parts)!r} to {text!r}, outside its folder.")
+                raise HostileArchive(
+                    f"The archive holds the link {'/'.join(parts)!r} to {text[:80]!r}, outside its folder."
+                )
         return Unpacked(files=len(self._files), links=len(self._links), total_bytes=self._total)
+
+    def _is_text(self, name: str) -> bool:
+        """Whether a name can be written and shown: UTF-8, of bearable length, without control characters."""
+        unseen = "\\" in name or any(ord(c) < 32 or 127 <= ord(c) < 160 or 0xD800 <= ord(c) < 0xE000 for c in name)
+        return not unseen and len(_encoded(name)) <= self.limits.name_bytes
 
     def _claim(self, parts: Parts) -> Path:
         if not parts or parts in self._folders or parts in self._files or parts in self._links:
@@ -138,9 +152,13 @@ class Tree:
         return self.root.joinpath(*parts)
 
 
+def _encoded(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
+
+
 def _resolved(folder: Parts, text: str) -> Parts | None:
     """Where a link in `folder` points to, by its text alone; None when that is outside."""
-    if not text or text.startswith("/") or "\\" in text or "\0" in text:
+    if not text or text.startswith("/"):
         return None
     at = list(folder)
     for part in text.split("/"):

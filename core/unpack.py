@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fnmatch
 import gzip
 import io
 import lzma
 import os
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -103,6 +105,8 @@ def unpack_zip_into(
             parts = _selected(tree.parts(info.filename), subfolder, exclude)
             if parts is None:
                 continue
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise DamagedArchive(f"{archive.name} cannot be read: compression {info.compress_type} is unknown.")
             kind = stat.S_IFMT(info.external_attr >> 16)
             if info.is_dir():
                 tree.folder(parts)
@@ -120,6 +124,15 @@ def unpack_zip_into(
         if not done.files:
             raise DamagedArchive(f"{archive.name} holds no files{f' below {subfolder}' if subfolder else ''}.")
         return replace(done, entries=tuple(entries))
+
+
+def unpacked_bytes(archive: Path, limits: Limits | None = None) -> int:
+    """What the directory of a zip says that it unpacks to. Raises DamagedArchive, HostileArchive."""
+    with _damage(archive), zipfile.ZipFile(archive) as file:
+        total = sum(info.file_size for info in file.infolist())
+    if total > (limits or Limits()).total_bytes:
+        raise HostileArchive(f"{archive.name} says that it unpacks to {human_bytes(total)}: it would fill the disk.")
+    return total
 
 
 def _selected(parts: Parts, subfolder: str, exclude: Sequence[str]) -> Parts | None:
@@ -243,7 +256,14 @@ def _header_class(limits: Limits) -> type[tarfile.TarInfo]:
     class Header(tarfile.TarInfo):
         @classmethod
         def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> tarfile.TarInfo:  # type: ignore[override]
-            header = super().frombuf(buf, encoding, errors)
+            try:
+                header = super().frombuf(buf, encoding, errors)
+            except tarfile.HeaderError as error:
+                if any(buf):  # `tarfile` takes it for the archive's end, and what follows would be lost unsaid
+                    raise DamagedArchive(f"The archive is damaged: {error}.") from error
+                raise
+            if header.size < 0:  # GNU's binary numbers have a sign
+                raise DamagedArchive(f"The archive is damaged: a member has {header.size} bytes.")
             if header.type in extensions and header.size > limits.header_bytes:
                 raise HostileArchive(f"The archive has a header extension of {human_bytes(header.size)}.")
             return header
@@ -258,9 +278,15 @@ def _damage(archive: Path) -> Iterator[None]:
         yield
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile) as error:
         raise DamagedArchive(f"{archive} is damaged or cut short: {error}.") from error
-    except (NotImplementedError, RuntimeError) as error:  # zipfile: unknown compression, encrypted entry
+    except (ValueError, LookupError, ArithmeticError, struct.error) as error:  # numbers and texts that are none
+        raise DamagedArchive(f"{archive} is damaged: {error}.") from error
+    except (NotImplementedError, RuntimeError) as error:  # zipfile: unknown version, encrypted entry
         raise DamagedArchive(f"{archive} cannot be read: {error}.") from error
     except FileNotFoundError as error:
         if error.filename is not None and PurePosixPath(error.filename) == PurePosixPath(archive):
             raise DamagedArchive(f"There is no archive {archive}.") from error
+        raise
+    except OSError as error:
+        if error.errno in (None, errno.EINVAL, errno.EMLINK):  # seeking before the begin; a file with 65,000 names
+            raise DamagedArchive(f"{archive} is damaged: {error}.") from error
         raise

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +20,7 @@ from core.errors import (
     unknown_name,
 )
 from core.fallback import Fallback
+from core.files import remove_tree
 from core.session import Session
 from toolchains.catalogue import COMPONENTS, HOST_FOLDERS, WANTED_COMPONENTS, find_release, release_of_sdk_version
 from toolchains.installed import (
@@ -37,7 +36,7 @@ from toolchains.installed import (
     sweep,
     write_installed,
 )
-from toolchains.sdk import DESCRIPTION, describe_sdk, this_host
+from toolchains.sdk import describe_sdk, read_description, this_host
 from toolchains.sources import Offer, SdkRequest, expected_source, sources_for
 from toolchains.staging import Package, Traffic, unpack_offer
 from toolchains.tarball import clean_staging
@@ -220,9 +219,13 @@ def _first(request: SdkRequest) -> str:
 
 
 def _unpack_offer(session: Session, request: SdkRequest, offer: Offer, staging: Path, traffic: Traffic) -> InstalledSdk:
-    digest, packages = unpack_offer(session, request, offer, staging, traffic)
-    source = {"kind": offer.source, "title": offer.title, "known_by": offer.known_by}
-    sdk = _describe(session, request, staging, packages, {**source, **({"sha256": digest} if digest else {})})
+    try:
+        digest, packages = unpack_offer(session, request, offer, staging, traffic)
+        source = {"kind": offer.source, "title": offer.title, "known_by": offer.known_by}
+        sdk = _describe(session, request, staging, packages, {**source, **({"sha256": digest} if digest else {})})
+    except (IntegrityError, SdkIncomplete):
+        remove_tree(staging)  # nothing goes on from what was refused
+        raise
     write_installed(sdk, {component: package.entries for component, package in packages.items()})
     return sdk
 
@@ -233,9 +236,9 @@ def _describe(
     """Looks at what was unpacked: it must be a whole SDK of the level that was asked for."""
     if "native" in packages:
         describe_sdk(staging)
-    described = _read_description(staging, next(iter(packages)))
-    sdk_version = str(described.get("version", ""))
-    level = int(str(described.get("apiVersion", "0")).partition(".")[0] or 0)
+    described = {component: read_description(staging / component) for component in packages}
+    first = next(iter(described.values()))
+    sdk_version, level = first.version, first.api_level
     release = request.release
     if release is not None and level != release.api_level:
         raise IntegrityError(
@@ -253,7 +256,7 @@ def _describe(
         host=request.host,
         components={
             component: InstalledComponent(
-                version=str(_read_description(staging, component).get("version", "")),
+                version=described[component].version,
                 package=package.name,
                 files=len(package.entries),
                 bytes=package.total_bytes,
@@ -264,17 +267,6 @@ def _describe(
         source=source,
         installed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _read_description(staging: Path, component: str) -> dict[str, object]:
-    file = staging / component / DESCRIPTION
-    try:
-        value = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise SdkIncomplete(f"The package {component} has no readable {DESCRIPTION}: {error}.") from error
-    if not isinstance(value, dict) or value.get("path", component) != component:
-        raise SdkIncomplete(f"The package {component} describes itself as something else: {value!r:.100}.")
-    return value
 
 
 def _commit(session: Session, found: InstalledSdk, before: InstalledSdk | None, target: Path | None) -> InstalledSdk:
@@ -298,6 +290,6 @@ def _commit(session: Session, found: InstalledSdk, before: InstalledSdk | None, 
         (found.folder / component).rename(place)
     whole = dataclasses.replace(before, components={**before.components, **found.components})
     write_installed(whole, entries)
-    shutil.rmtree(found.folder, ignore_errors=True)
+    remove_tree(found.folder)
     sweep(session, target.name)
     return whole

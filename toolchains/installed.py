@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +15,8 @@ from typing import Any
 
 from core.deadline import Deadline
 from core.dry import Would
-from core.errors import IntegrityError, InvalidData, SdkNotFound, nearest
-from core.files import sha256_json, write_atomic, write_json
+from core.errors import CannotWrite, IntegrityError, InvalidData, SdkNotFound, nearest
+from core.files import folders_in, remove_tree, sha256_json, write_atomic, write_json
 from core.locks import hold
 from core.session import Session
 from core.tree import Entry
@@ -207,19 +206,21 @@ def _find_removable(session: Session, name: str) -> InstalledSdk | list[Path]:
 def _remove_begun(session: Session, folder: Path) -> int:
     with lock_for(session, folder.name.removeprefix(".new-")):
         size = _size_of(folder)
-        shutil.rmtree(folder)
+        remove_tree(folder)
+        if folder.exists():
+            raise CannotWrite(f"{folder} cannot be removed: somebody else has written in it, or it is read-only.")
         return size
 
 
 def _size_of(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+    return sum(path.lstat().st_size for path in _files_in(folder))
 
 
 def sweep(session: Session, name: str) -> None:
     """Removes what removals and refused installations of the SDK `name` have left; its lock must be held."""
     for pattern in (f".trash-{name}-*", f".rejected-{name}-*"):
         for folder in sdk_root(session).glob(pattern):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def lock_for(session: Session, name: str) -> Any:
@@ -344,9 +345,13 @@ def _extras(sdk: InstalledSdk, listed: Mapping[str, Iterable[Entry]]) -> Iterato
     for component in sdk.components:
         known = {entry.name for entry in listed.get(component, ())}
         root = sdk.folder / component
-        for place, folders, files in os.walk(root):
-            links = [name for name in folders if (Path(place) / name).is_symlink()]
-            for name in (*files, *links):
-                relative = (Path(place) / name).relative_to(root).as_posix()
-                if relative not in known and "__pycache__" not in relative:
-                    yield f"{component}/{relative} was not in the package"
+        for path in _files_in(root):
+            relative = path.relative_to(root).as_posix()
+            if relative not in known and "__pycache__" not in relative:
+                yield f"{component}/{relative} was not in the package"
+
+
+def _files_in(root: Path) -> Iterator[Path]:
+    """All files and links below `root`."""
+    for folder in folders_in(root):
+        yield from (path for path in folder.iterdir() if path.is_symlink() or not path.is_dir())

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from core.errors import SdkIncomplete, SdkNotFound, ToolchainError
 from core.files import sha256_json, sha256_text
+from core.names import checked_name
 
 if TYPE_CHECKING:
     from core.session import Session
 
 TOOLCHAIN_FILE = "build/cmake/ohos.toolchain.cmake"
 DESCRIPTION = "oh-uni-package.json"
+LONGEST_DESCRIPTION = 1_000_000
 MARKER = "installed.json"
 """Written last by ``sdk.fetch``: a folder without it is a half installed one."""
 
@@ -71,6 +73,15 @@ class Sdk:
         kind = "" if self.release_type in ("", "Release") else f" {self.release_type}"
         clang = f", clang {self.clang}" if self.clang else ""
         return f"ohos-sdk {self.version}{kind} (API {self.api_level}{clang})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a component's ``oh-uni-package.json`` says, its version and level looked at."""
+
+    told: dict[str, object]
+    version: str
+    api_level: int
 
 
 # which SDK ---------------------------------------------------------------------------------------
@@ -223,43 +234,49 @@ def _nothing_in(path: Path) -> SdkNotFound:
 
 
 def _describe(native: Path, layout: str) -> Sdk:
-    described = _read_description(native)
+    described = read_description(native)
     _check_files(native)
     toolchain_file = (native / TOOLCHAIN_FILE).read_text(errors="replace")
     clang = _clang_version(native)
-    version, api = str(described.get("version", "")), str(described.get("apiVersion", ""))
-    if not version or not _number(api)[0]:
-        raise SdkIncomplete(f"{native / DESCRIPTION} lacks the version or the API level.")
     toolchains = native.parent / "toolchains"
     return Sdk(
         root=native.parent,
         native=native,
         toolchains=toolchains if toolchains.is_dir() else None,
-        version=version,
-        api_level=_number(api)[0],
-        full_version=str(described.get("platformVersion", "")),
-        release_type=str(described.get("releaseType", "")),
+        version=described.version,
+        api_level=described.api_level,
+        full_version=str(described.told.get("platformVersion", "")),
+        release_type=str(described.told.get("releaseType", "")),
         host=_host_of(native),
         clang=clang,
-        id=sha256_json({"description": described, "clang": clang, "toolchain file": sha256_text(toolchain_file)}),
+        id=sha256_json({"description": described.told, "clang": clang, "toolchain file": sha256_text(toolchain_file)}),
         layout=layout,
         found_by="path",
     )
 
 
-def _read_description(native: Path) -> dict[str, object]:
+def read_description(folder: Path) -> Description:
+    """What the component in `folder` says of itself. Raises SdkIncomplete, HostileArchive for a version that is none."""
     import json
 
-    file = native / DESCRIPTION
+    file = folder / DESCRIPTION
     try:
-        described = json.loads(file.read_text(encoding="utf-8-sig"))
+        if file.stat().st_size > LONGEST_DESCRIPTION:
+            raise ValueError(f"more than {LONGEST_DESCRIPTION} bytes")
+        told = json.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise SdkIncomplete(f"The SDK in {native} lacks {DESCRIPTION}, which its CMake file reads.") from None
-    except ValueError as error:
-        raise SdkIncomplete(f"{file} is not JSON: {error}.") from error
-    if not isinstance(described, dict) or described.get("path", "native") != "native":
-        raise SdkIncomplete(f"{file} does not describe the component native.")
-    return described
+        raise SdkIncomplete(f"The SDK in {folder} lacks {DESCRIPTION}, which its CMake file reads.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise SdkIncomplete(f"{file} cannot be read, or is not JSON: {error}.") from error
+    if not isinstance(told, dict) or told.get("path", folder.name) != folder.name:
+        raise SdkIncomplete(f"{file} does not describe the component {folder.name}: {told!r:.100}.")
+    api = re.fullmatch(r"([1-9]\d{0,5})(\.\d{1,6}){0,3}", str(told.get("apiVersion", "")), re.ASCII)
+    if not told.get("version") or api is None:
+        raise SdkIncomplete(f"{file} lacks the version or the API level.")
+    version = checked_name(told["version"], f"The version in {file}")
+    if not version[0].isdigit():
+        raise SdkIncomplete(f"{file} has the version {version}, which does not begin with a number.")
+    return Description(told=told, version=version, api_level=int(api[1]))
 
 
 def _clang_version(native: Path) -> str:

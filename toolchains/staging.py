@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.download import download_cached
-from core.errors import DamagedArchive, HostileArchive, IntegrityError
-from core.files import human_bytes, require_space, sha256_file
+from core.errors import IntegrityError
+from core.files import human_bytes, remove_tree, require_space, sha256_file
 from core.http import Fetch, path_of_file_url, read_on
 from core.http_errors import shown
 from core.session import Session
@@ -52,14 +51,10 @@ def _read_tarball(
 ) -> tuple[str, dict[str, Package]]:
     if not offer.sha256:
         session.console.warn(f"nobody says which sha256 {offer.title} must have; a broken-off download cannot resume.")
-    try:
-        with OnePass(
-            session, staging, host=request.host, components=request.components, sha256=offer.sha256, size=offer.size
-        ) as reader:
-            digest = _read_through(session, request, offer, reader, traffic)
-    except (DamagedArchive, HostileArchive):
-        shutil.rmtree(staging, ignore_errors=True)  # the saved state may lie behind the damage
-        raise
+    with OnePass(
+        session, staging, host=request.host, components=request.components, sha256=offer.sha256, size=offer.size
+    ) as reader:
+        digest = _read_through(session, request, offer, reader, traffic)
     _compare(session, offer, digest, staging)
     return digest, {
         component: Package(name=Path(name).name, entries=done.entries, total_bytes=done.total_bytes)
@@ -106,7 +101,7 @@ def _compare(session: Session, offer: TarOffer, digest: str, staging: Path) -> N
     if offer.sha256 and digest != offer.sha256:
         name = staging.name.removeprefix(".new-")
         aside = staging.with_name(f".rejected-{name}-{digest[:12]}")
-        shutil.rmtree(aside, ignore_errors=True)
+        remove_tree(aside)
         staging.rename(aside)
         raise IntegrityError(
             f"{offer.title} has sha256 {digest}, but {offer.sha256} is expected ({offer.known_by}). What was unpacked "
@@ -120,7 +115,7 @@ def _compare(session: Session, offer: TarOffer, digest: str, staging: Path) -> N
 
 
 def _fetch_packages(session: Session, offer: PackagesOffer, staging: Path, traffic: Traffic) -> dict[str, Package]:
-    shutil.rmtree(staging, ignore_errors=True)
+    remove_tree(staging)
     staging.mkdir(parents=True)
     sizes = sum(package.size or 0 for package in offer.packages)
     require_space(staging, sizes + int(GROWTH * sizes), f"Installing {offer.title}")

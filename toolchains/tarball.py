@@ -12,8 +12,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
-import zipfile
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,13 +21,14 @@ from typing import Any
 
 from core.download import write_all
 from core.errors import DamagedArchive, HostileArchive
-from core.files import require_space
+from core.files import remove_tree, require_space
 from core.gunzip import Gunzip, GunzipState
+from core.names import checked_name
 from core.session import Session
 from core.sha256 import Sha256, new_sha256, restore_sha256
 from core.tarstream import TarPlace, TarStream
-from core.tree import Entry, Unpacked
-from core.unpack import unpack_zip_into
+from core.tree import Entry, Limits, Unpacked
+from core.unpack import unpack_zip_into, unpacked_bytes
 from toolchains.sources import host_folder
 
 CHECKPOINT = "checkpoint.json"
@@ -39,6 +38,7 @@ STEP_BYTES = 256 * 1024
 """Input that is hashed at once; what is fetched again begins where a step does."""
 GROWTH = 3.2
 """Unpacked bytes for each byte of a package, as measured on published ones: for the first look at the disk's room."""
+MOST_BYTES = Limits().total_bytes
 SCHEMA = 2
 
 
@@ -70,7 +70,9 @@ class OnePass:
         self._sha256 = sha256
         self._components = components
         folder, machine = host_folder(host)
-        self._pattern = re.compile(rf"(?:^|/){folder}/({'|'.join(components)})-{folder}-{machine}-[^/]+\.zip$")
+        self._pattern = re.compile(
+            rf"(?:^|/){folder}/({'|'.join(components)})-{folder}-{machine}-[^/]+\.zip\Z", re.DOTALL
+        )
         self._identity = {"schema": SCHEMA, "sha256": sha256, "host": host, "components": sorted(components)}
         self._spools: dict[str, Spool] = {}
         self._unpacked: dict[str, Unpacked] = {}
@@ -151,11 +153,12 @@ class OnePass:
         if found is None:
             return None
         component = found[1]
+        checked_name(name.rpartition("/")[2], f"The name of the package {component} in the archive")
         spool = self._spools.get(component)
-        if spool is not None and spool.name != name:
+        if spool is not None and (spool.name != name or spool.whole):
             raise HostileArchive(f"The archive holds {component} twice: {spool.name} and {name}.")
         if spool is None:
-            if self._size is not None and size > max(256_000_000, 20 * self._size):
+            if size > (MOST_BYTES if self._size is None else min(MOST_BYTES, max(256_000_000, 20 * self._size))):
                 raise HostileArchive(f"The archive claims that {name} has {size} bytes, far more than it could hold.")
             require_space(self._staging, size + int(GROWTH * size), f"Unpacking {name}")
             spool = self._spools[component] = Spool(name=name, size=size)
@@ -172,14 +175,9 @@ class OnePass:
 
     def _unpack(self, component: str) -> None:
         packed, tree = self._zip(component), self._staging / component
-        shutil.rmtree(tree, ignore_errors=True)
+        remove_tree(tree)
         tree.mkdir()
-        try:
-            with zipfile.ZipFile(packed) as directory:
-                total = sum(info.file_size for info in directory.infolist())
-        except zipfile.BadZipFile as error:
-            raise DamagedArchive(f"{self._spools[component].name} in the archive is damaged: {error}.") from error
-        require_space(tree, total, f"Unpacking {component}")
+        require_space(tree, unpacked_bytes(packed), f"Unpacking {component}")
         done = unpack_zip_into(packed, tree, subfolder=component)
         write_quickly(self._entries_file(component), json.dumps([dataclasses.asdict(entry) for entry in done.entries]))
         self._unpacked[component] = done
@@ -232,7 +230,7 @@ class OnePass:
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._session.console.detail(f"cannot go on from what is in {self._staging}: {error}")
         self._spools, self._unpacked = {}, {}
-        shutil.rmtree(self._staging, ignore_errors=True)
+        remove_tree(self._staging)
         self._staging.mkdir(parents=True)
 
     def _take_up(self, saved: dict[str, Any], digest: Sha256) -> None:
@@ -251,7 +249,7 @@ class OnePass:
             if component in saved["trees"]:
                 self._unpacked[component] = _read_entries(self._entries_file(component), tree)
                 continue
-            shutil.rmtree(tree, ignore_errors=True)
+            remove_tree(tree)
             with self._zip(component).open("r+b") as file:
                 file.truncate(spool.length)
                 if _crc_of(file.fileno(), spool.length) != spool.crc:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import WrongArch
 from core.files import write_json
+from core.names import file_name_of
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.survey import Question, survey_board
@@ -113,4 +114,4 @@ def forget_arches(session: Session, board: Board) -> None:
 
 
 def _note_of(session: Session, board: Board) -> Path:
-    return session.settings.cache / "boards" / f"{board.serial.replace('/', '_').replace(':', '_')}.json"
+    return session.settings.cache / "boards" / f"{file_name_of(board.serial)}.json"

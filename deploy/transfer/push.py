@@ -24,6 +24,7 @@ from core.errors import (
 )
 from core.files import human_bytes, sha256_file
 from core.locks import hold
+from core.names import file_name_of
 from core.session import Session
 from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
 from deploy.board.protocol import Board
@@ -254,7 +255,7 @@ def _lacking(files: Sequence[StoredFile], parts: Mapping[str, int]) -> int:
 @contextlib.contextmanager
 def _one_at_a_time(session: Session, board: Board) -> Iterator[None]:
     """Two processes that send the same file at once would write into one another's."""
-    lock = session.settings.data / "locks" / f"{quote(board.serial).replace('/', '_')}.lock"
+    lock = session.settings.data / "locks" / f"{file_name_of(board.serial)}.lock"
     deadline = Deadline.after(session.settings.timeouts.lock, f"another transfer to board {board.serial}")
     with hold(lock, deadline, on_wait=session.console.info):
         yield

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 ITEM_LIMIT = 4_000_000
 """Vector items that are read from one file before it is called hostile; real models have some thousands."""
+TABLE_ITEMS = 16
+"""What a table counts as: it takes as much memory as so many items."""
 TEXT_LIMIT = 1024
 """Longer names are cut: they are only shown."""
 _U16 = struct.Struct("<H")
@@ -34,6 +36,8 @@ class FlatBuffer:
     data: mmap.mmap | bytes
     size: int
     items_left: int = field(default=ITEM_LIMIT)
+    field_lists: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """The slots of each vtable, which many tables share."""
 
     def root(self) -> Table:
         return self.table(self.u32(0, "the root offset"), "the root table")
@@ -63,7 +67,11 @@ class FlatBuffer:
             raise Damaged(f"the field list of {what} has the impossible length {length}")
         self.require(vtable, length, f"the field list of {what}")
         self.require(at, table_length, what)
-        slots = struct.unpack_from(f"<{(length - 4) // 2}H", self.data, vtable + 4)
+        self.spend(TABLE_ITEMS, what)
+        slots = self.field_lists.get(vtable)
+        if slots is None:
+            self.spend(length // 2, f"the field list of {what}")
+            slots = self.field_lists[vtable] = struct.unpack_from(f"<{(length - 4) // 2}H", self.data, vtable + 4)
         return Table(buffer=self, at=at, length=table_length, slots=slots, what=what)
 
 

@@ -26,6 +26,11 @@ MAX_DEPTH = 4
 """Arrays within arrays; none are known to exist."""
 KEPT_ELEMENTS = 4096
 """Longer arrays (vocabularies) are not kept, only counted."""
+ITEM_LIMIT = 4_000_000
+"""Entries, texts and elements that are read from one file before it is called hostile: a sparse file of a few kilobytes on
+the disk can claim more than any memory holds. The largest vocabularies have some hundred thousand."""
+TEXT_BYTES = 16
+"""Bytes of a text that count as one item."""
 SMALLEST_ENTRY = {"metadata": 8 + 4 + 1, "tensors": 8 + 4 + 4 + 8}
 """Bytes that one entry takes at least."""
 SCALARS: dict[int, struct.Struct] = {
@@ -257,6 +262,13 @@ class _Reader:
         self.path = path
         self.size = len(content)
         self.position = 0
+        self.items_left = ITEM_LIMIT
+
+    def spend(self, items: int) -> None:
+        """Counts items that are about to be read; refuses more than any real model has."""
+        self.items_left -= items
+        if self.items_left < 0:
+            raise self.error(f"has more than {ITEM_LIMIT} items in its header")
 
     def error(self, what: str) -> ModelError:
         return ModelError(f"{self.path} {what}: it is damaged or not what it claims to be.")
@@ -273,11 +285,13 @@ class _Reader:
         value = int(self.scalar(10))
         if value * SMALLEST_ENTRY[what] > self.size:
             raise self.error(f"claims to have {value} {what}, more than {human_bytes(self.size)} can hold")
+        self.spend(TEXT_BYTES * value)
         return value
 
     def text(self) -> str:
         length = int(self.scalar(10))
         self._need(length)
+        self.spend(1 + length // TEXT_BYTES)
         raw = self.content[self.position : self.position + length]
         self.position += length
         return raw.decode("utf-8", "replace")
@@ -300,6 +314,7 @@ class _Reader:
             return self._scalars(SCALARS[kind], count)
         if kind not in (STRING, ARRAY):
             raise self.error(f"has an array of the unknown kind {kind}")
+        self.spend(count)
         self._need(count * 8)  # each text and each array begins with at least so many bytes
         if kind == STRING:
             return self._texts(count)
@@ -312,6 +327,7 @@ class _Reader:
         self.position += count * form.size
         if count > KEPT_ELEMENTS:
             return LongArray(count=count)
+        self.spend(count)
         return tuple(value for (value,) in form.iter_unpack(self.content[begin : self.position]))
 
     def _texts(self, count: int) -> Any:

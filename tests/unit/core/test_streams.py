@@ -279,6 +279,40 @@ def test_a_tar_that_is_cut_damaged_or_hostile_is_refused() -> None:
         TarStream(Collector().open).feed(pax.tobuf(tarfile.GNU_FORMAT) + b"notanumber" + bytes(502))
 
 
+def tar_header(size_field: bytes = b"00000000000\0", kind: bytes = tarfile.REGTYPE) -> bytes:
+    """A header block as POSIX ustar has it, with any bytes as its size."""
+    block = b"a.zip".ljust(100, b"\0") + b"0000644\0" + 2 * b"0000000\0" + size_field + b"00000000000\0"
+    block += b" " * 8 + kind + bytes(100) + b"ustar\00000" + bytes(247)
+    return block[:148] + b"%06o\0 " % sum(block) + block[156:]
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.XHDTYPE, tarfile.XGLTYPE, b"L"])
+def test_a_member_of_less_than_no_bytes_is_damage_and_no_endless_loop(kind: bytes) -> None:
+    minus_512 = (256**12 - 512).to_bytes(12, "big")
+    with pytest.raises(DamagedArchive):
+        TarStream(Collector().open).feed(tar_header(minus_512, kind))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        b"9 size=-1\n",
+        "9 size=²\n".encode(),
+        b"11 size=1e9\n",
+        b"5015 size=" + b"9" * 5000 + b"\n",
+        b"9" * 5000 + b" size=1\n",
+        b"1 size=1\n",
+        b"0 size=1\n",
+    ],
+)
+def test_numbers_that_are_none_in_a_header_extension_are_damage(records: bytes) -> None:
+    size = b"%011o\0" % len(records)
+    with pytest.raises(DamagedArchive):
+        TarStream(Collector().open).feed(
+            tar_header(size, tarfile.XHDTYPE) + records + bytes(-len(records) % 512) + tar_header()
+        )
+
+
 def test_a_tar_made_by_tar_itself_is_read(tmp_path: Path) -> None:
     (tmp_path / "linux").mkdir()
     (tmp_path / "linux/native.zip").write_bytes(NOISE[:10_000])

@@ -19,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from core.errors import DamagedArchive, HostileArchive
+from core.files import remove_tree
 from core.tree import Limits
 from core.unpack import unpack_tar, unpack_zip
 
@@ -124,6 +125,14 @@ HOSTILE: dict[str, list[Entry]] = {
     "link over file": [("a", b"x", 0o644), ("a", "b", 0o777)],
     "same name twice": [("a", b"x", 0o644), ("a", b"y", 0o644)],
     "file that is a folder": [("a", b"x", 0o644), ("a/b", b"y", 0o644)],
+    "part of 300 bytes": [("a" * 300, b"x", 0o644)],
+    "part of 130 letters of two bytes": [("é" * 130, b"x", 0o644)],
+    "folders nested 1,990 deep": [("d/" * 1990 + "f", b"x", 0o644)],
+    "name of 2,000 bytes": [("/".join(["d" * 99] * 20), b"x", 0o644)],
+    "escape": [("a\x1b[2Jb", b"x", 0o644)],
+    "C1 control": [("a\x9b2Jb", b"x", 0o644)],
+    "link of 2,000 bytes": [("a", "b/../" * 400 + "f", 0o777), ("f", b"", 0o644)],
+    "link with an escape": [("a", "\x1b[2J", 0o777), ("f", b"", 0o644)],
     "link that climbs through a link": [("d/e/l", "..", 0o777), ("m", "d/e/l/../../..", 0o777), ("d/f", b"", 0o644)],
 }
 
@@ -151,6 +160,94 @@ def test_a_device_node_or_pipe_is_refused(tmp_path: Path, kind: bytes) -> None:
         tar.addfile(info)
     with pytest.raises(HostileArchive, match="neither a file"):
         unpack_tar(tmp_path / "a.tar", tmp_path / "out")
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT, encoding="latin-1") as tar:
+        tar.addfile(tarfile.TarInfo("caf\xe9"))
+    with pytest.raises(HostileArchive):
+        unpack_tar(tmp_path / "a.tar", tmp_path / "out")
+    path = make_zip(tmp_path / "a.zip", [("caf\xe9", b"x", 0o644)])
+    path.write_bytes(path.read_bytes().replace(b"caf\xc3\xa9", b"caf\xff\xff"))
+    with pytest.raises(DamagedArchive):
+        unpack_zip(path, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "a.zip"]
+
+
+def test_the_longest_and_deepest_names_that_are_allowed_unpack(tmp_path: Path) -> None:
+    names = ["a" * 255, "d/" * 99 + "f", "/".join(["d" * 203] * 5)]
+    done = unpack_zip(make_zip(tmp_path / "a.zip", [(name, b"x", 0o644) for name in names]), tmp_path / "out")
+    assert done.files == 3
+    assert all((tmp_path / "out" / name).read_bytes() == b"x" for name in names)
+
+
+ODD_PAX = [
+    {"size": "-1"}, {"size": "-512"}, {"size": "1e9"}, {"path": ""}, {"path": "a\0b"}, {"linkpath": "x" * 3000},
+    {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, {"GNU.sparse.map": "a,b"}, {"GNU.sparse.size": "x"},
+    {"GNU.sparse.map": "0,1,2"}, {"hdrcharset": "BINARY"}, {"uid": "9" * 5000}, {"mtime": "nan"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("records", ODD_PAX, ids=repr)
+def test_oddities_of_pax_unpack_or_are_refused_and_nothing_else(tmp_path: Path, records: dict[str, str]) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as tar:
+        for name in ("one", "two"):
+            info = tarfile.TarInfo(name)
+            info.size, info.pax_headers = 5, records
+            tar.addfile(info, io.BytesIO(b"12345"))
+    try:
+        unpack_tar(tmp_path / "a.tar", tmp_path / "out")
+    except (DamagedArchive, HostileArchive):
+        assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
+    else:
+        assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+ZIP_FIELDS = {
+    # APPNOTE 4.3.12 and 4.3.16: bytes from the begin of the record, and what is written there
+    "version 25.5": (b"PK\x01\x02", 6, b"\xff\0"),
+    "encrypted": (b"PK\x01\x02", 8, b"\x01\0"),
+    "compression by xz": (b"PK\x01\x02", 10, b"\x5f\0"),
+    "compression by lzma": (b"PK\x01\x02", 10, b"\x0e\0"),
+    "offset of the entry": (b"PK\x01\x02", 42, b"\xff\xff\xff\x7f"),
+    "size of the entry": (b"PK\x01\x02", 24, b"\xff\xff\xff\xff"),
+    "size of the directory": (b"PK\x05\x06", 12, b"\xff\xff\xff\xff"),
+    "small directory": (b"PK\x05\x06", 12, b"\x01\0\0\0"),
+    "begin of the directory": (b"PK\x05\x06", 16, b"\xff\xff\xff\xff"),
+    "directory that begins late": (b"PK\x05\x06", 16, b"\xf0\0\0\0"),
+}
+
+
+@pytest.mark.parametrize("case", ZIP_FIELDS)
+def test_a_bogus_directory_of_a_zip_is_refused(tmp_path: Path, case: str) -> None:
+    record, at, lie = ZIP_FIELDS[case]
+    path = make_zip(tmp_path / "a.zip", [("f", b"y" * 1000, 0o644)])
+    content = bytearray(path.read_bytes())
+    at += content.rindex(record)
+    content[at : at + len(lie)] = lie
+    path.write_bytes(content)
+    with pytest.raises((HostileArchive, DamagedArchive)):
+        unpack_zip(path, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+@hypothesis_settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, 1 << 16), junk=st.binary(min_size=1, max_size=12), kind=st.sampled_from(["tar", "gz", "zip"]))
+def test_an_archive_with_any_bytes_changed_unpacks_or_is_refused(
+    tmp_path: Path, at: int, junk: bytes, kind: str
+) -> None:
+    whole = tmp_path / f"whole.{kind}"
+    if not whole.exists():
+        make_zip(whole, TREE) if kind == "zip" else make_tar(whole, TREE, "w" if kind == "tar" else "w:gz")
+    content = bytearray(whole.read_bytes())
+    at %= len(content)
+    content[at : at + len(junk)] = junk
+    (tmp_path / "changed").write_bytes(content)
+    try:
+        (unpack_zip if kind == "zip" else unpack_tar)(tmp_path / "changed", tmp_path / "out")
+    except (DamagedArchive, HostileArchive):
+        assert not list(tmp_path.glob("*out*"))
+    remove_tree(tmp_path / "out")
 
 
 def test_a_hard_link_to_a_file_of_the_archive_is_kept_and_another_is_refused(tmp_path: Path) -> None:

@@ -249,7 +249,9 @@ def test_two_transfers_to_one_board_wait_for_each_other(session: Session, board:
             session.settings, timeouts=dataclasses.replace(session.settings.timeouts, lock=0.2)
         ),
     )
-    lock = session.settings.data / "locks" / f"{board.serial}.lock"
+    place(session, board, file)
+    [lock] = (session.settings.data / "locks").iterdir()
+    file.write_bytes(b"another content")
     with hold(lock, Deadline.after(5, "the test")), pytest.raises(Busy):
         place(impatient, board, file)
     place(impatient, board, file)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,3 +212,35 @@ def test_a_missing_an_empty_and_an_unreadable_file_are_told_apart(tmp_path: Path
         read_gguf(tmp_path / "empty.gguf")
     with pytest.raises(ModelError):
         read_gguf(tmp_path)
+
+
+SPARSE = {
+    # what stands in the file before nothing but zeros, and how large the file then claims to be
+    "five million tensors": (b"GGUF" + struct.pack("<IQQ", 3, 5_000_000, 0), 130_000_000),
+    "ten million entries": (b"GGUF" + struct.pack("<IQQ", 3, 0, 10_000_000), 140_000_000),
+    "a text of 500 MB": (
+        b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 500_000_000),
+        600_000_000,
+    ),
+    "an array of 50 million texts": (
+        b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("a") + struct.pack("<IIQ", 9, STR, 50_000_000),
+        600_000_000,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPARSE)
+def test_a_sparse_file_that_claims_more_than_any_model_has_is_refused_before_the_work_is_done(
+    tmp_path: Path, case: str
+) -> None:
+    head, size = SPARSE[case]
+    path = tmp_path / "sparse.gguf"
+    path.write_bytes(head)
+    os.truncate(path, size)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match="more than 4000000 items"):
+            read_gguf(path)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

@@ -25,6 +25,8 @@ from deploy.transfer.store import HASH_BYTES_PER_SECOND, md5_file
 
 POLL_SECONDS = 0.5
 EXECUTE = 0o111
+NOT_FETCHED = "it is no plain file that can be read, or hdc cannot take its name"
+_ENTRY = re.compile(rb"(sha256sum|md5sum|other|missing) (\S+) (\d{1,18}) ([x-]) (.*)", re.DOTALL)
 _VISIBLE = r"(?:(?<![^/])(?![./])|(?<=[^/]))"
 """Where a wildcard may stand: not before the dot that a name begins with, and not in place of a name."""
 
@@ -37,6 +39,15 @@ class PulledFile:
     local: Path
     size: int
     sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What a board has of what was asked for."""
+
+    files: Sequence[RemoteFile]
+    skipped: Sequence[str]
+    """Pipes, sockets, devices, what cannot be read there, and names that hdc cannot take."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +130,17 @@ def fetch_files(
 
 def _list_safely(
     session: Session, board: Board, asked: Sequence[Asked], *, folder: str, deadline: Deadline
-) -> list[RemoteFile]:
-    """As `list_remote`. Raises UnsafePath, UsageError and TransferError for names that could lead elsewhere here."""
+) -> Sequence[RemoteFile]:
+    """The files of `list_remote`; what is skipped is said. Raises UnsafePath, UsageError and TransferError for names that could lead elsewhere here."""
     agents, words = agents_for_hashing(session, board), [one.word for one in asked]
-    found = ask_again(session, lambda: list_remote(board, words, folder=folder, deadline=deadline, agents=agents))
+    listing = ask_again(session, lambda: list_remote(board, words, folder=folder, deadline=deadline, agents=agents))
+    for name in listing.skipped:
+        session.console.warn(f"{name} in {folder} of board {board.serial} is not fetched: {NOT_FETCHED}")
+    if listing.skipped and not listing.files:
+        raise RemoteFileMissing(
+            f"Board {board.serial} has nothing that can be fetched: {', '.join(listing.skipped)} in {folder}."
+        )
+    found = listing.files
     for file in found:
         check_name(file.path)
         check_remote_path(f"{folder}/{file.path}")
@@ -166,7 +184,7 @@ def _with_all_below(names: str) -> re.Pattern[str]:
 
 def list_remote(
     board: Board, patterns: Sequence[str], *, folder: str, deadline: Deadline, agents: Sequence[str] = ()
-) -> list[RemoteFile]:
+) -> Listing:
     """The plain files in `folder` that `patterns` name, with their hashes; a folder stands for all below it.
 
     The first of `agents` that runs there hashes them, else what the board has.
@@ -177,15 +195,28 @@ def list_remote(
     )
     if result.exit_code == 2:
         raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")
-    if result.exit_code != 0 or result.truncated:
+    entries = result.output.split(b"\0")
+    rows = [_ENTRY.fullmatch(entry) for entry in entries[:-2]]
+    if result.exit_code != 0 or result.truncated or entries[-2:] != [b"end", b""] or None in rows:
         raise TransferError(f"Board {board.serial} cannot list and hash its files. It said: {result.text[-300:]!r}")
-    rows = [line.split(" ", 4) for line in result.text.splitlines() if line.count(" ") >= 4]
-    if missing := [row[4] for row in rows if row[0] == "missing"]:
+    files, skipped, missing = [], [], []
+    for row in filter(None, rows):
+        tool, digest, size, bit, path = (_shown(part) for part in row.groups())
+        if tool == "missing":
+            missing.append(path)
+        elif tool == "other" or path != row[5].decode("utf-8", "replace"):
+            skipped.append(path)
+        else:
+            files.append(RemoteFile(path=path, size=int(size), tool=tool, hash=digest, executable=bit == "x"))
+    if missing:
         raise RemoteFileMissing(f"Board {board.serial} has no {', '.join(missing)} in {folder}.")
-    return [
-        RemoteFile(path=path, size=int(size), tool=tool, hash=digest, executable=bit == "x")
-        for tool, digest, size, bit, path in rows
-    ]
+    return Listing(files=files, skipped=skipped)
+
+
+def _shown(text: bytes) -> str:
+    """`text` for a person: what hdc cannot take in a name (control characters, no UTF-8) stands as an escape."""
+    readable = text.decode("utf-8", "backslashreplace")
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", readable)
 
 
 def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline) -> PulledFile:

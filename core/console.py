@@ -111,6 +111,10 @@ class Console:
         """The one JSON object of ``--json``; nothing otherwise."""
         if self.json_mode:
             text = json.dumps(value, ensure_ascii=False, indent=2)
+            try:
+                text.encode(sys.stdout.encoding or "utf-8")
+            except UnicodeEncodeError:  # Words of the command line and names of files may be of bytes that are no text.
+                text = json.dumps(value, indent=2)
             sys.stdout.write(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
             sys.stdout.flush()
 
@@ -130,7 +134,8 @@ class Console:
         if style and stream.isatty():
             colours = {"bold": "1", "dim": "2", "yellow": "33", "red": "31"}
             text = f"\033[{colours[style]}m{text}\033[0m"
-        print(text, file=stream, flush=True)
+        encoding = stream.encoding or "utf-8"  # None: a stream in memory.
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,8 @@ def write_atomic(path: Path, content: bytes | str, *, mode: int = 0o644) -> None
 
 def write_json(path: Path, value: Any) -> None:
     """Writes `value` as indented JSON, atomically."""
-    write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_atomic(path, text.encode("utf-8", "backslashreplace"))  # Bytes that are no text get JSON's own escapes.
 
 
 @contextlib.contextmanager

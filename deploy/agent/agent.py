@@ -18,7 +18,7 @@ from core.dry import Would
 from core.errors import BuildError, LostConnection, OhforgeError, ToolchainError
 from core.files import sha256_file, sha256_folder, write_json
 from core.session import Session
-from deploy.agent.frames import AGENT_VERSION
+from deploy.agent.frames import AGENT_VERSION, checked_text
 from deploy.board.protocol import Board
 from deploy.board.script import quote
 from deploy.board.survey import Survey
@@ -213,8 +213,8 @@ def _read_answer(path: str, text: str) -> AgentHandle | None:
     try:
         answer = json.loads(text)
         if answer["agent"] == AGENT_VERSION:
-            return AgentHandle(path=path, arch=answer["arch"], engine=answer["sha256"])
-    except (ValueError, KeyError, TypeError):
+            return AgentHandle(path=path, arch=checked_text(answer["arch"]), engine=checked_text(answer["sha256"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
 

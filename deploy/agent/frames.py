@@ -25,6 +25,8 @@ HEADER = struct.Struct("<4sB3sIIQI")
 CHECKSUM_SIZE = 4
 PAYLOAD_LIMIT = 32768
 NOISE_LIMIT = 64 * 1024
+HIGHEST_SIGNAL = 64
+LARGEST_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +223,10 @@ class FrameDecoder:
             self._take_output(self._streams[kind], payload, seconds)
             return
         try:
-            self._take_word(kind, json.loads(payload), seconds)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            # The agent sends whole numbers only: 1e999 would be infinite.
+            value = json.loads(payload, parse_float=_refuse, parse_constant=_refuse)
+            self._take_word(kind, value, seconds)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunError(f"The agent said something that is not understood: {payload[:200]!r}") from error
 
     def _take_word(self, kind: bytes, value: Any, seconds: float) -> None:
@@ -230,11 +234,15 @@ class FrameDecoder:
             case b"H":
                 self._agent_seen = True
                 if value["agent"] != AGENT_VERSION:
-                    raise RunError(f"The agent on the board has version {value['agent']}, not {AGENT_VERSION}.")
+                    raise RunError(f"The agent on the board has version {value['agent']!r}, not {AGENT_VERSION}.")
             case b"S":
-                self.started, self.pid, self._start_seconds = True, int(value["pid"]), seconds
+                self.started, self.pid, self._start_seconds = True, _number(value["pid"]), seconds
             case b"F":
-                self._failure = StartFailure(stage=value["stage"], errno=value["errno"], error=value["error"])
+                self._failure = StartFailure(
+                    stage=checked_text(value["stage"]),
+                    errno=_number(value["errno"]),
+                    error=checked_text(value["error"]),
+                )
             case b"d":
                 self._names = {key: _numbered(names) for key, names in value.items()}
             case b"s" if self.on_sample is not None:
@@ -244,7 +252,7 @@ class FrameDecoder:
 
     def _take_output(self, stream: _Stream, payload: bytes, seconds: float) -> None:
         if self._first_output is None:
-            self._first_output = seconds - self._start_seconds
+            self._first_output = max(0.0, seconds - self._start_seconds)
         stream.count += len(payload)
         if stream.hand_on is not None:
             stream.hand_on(payload)
@@ -252,41 +260,73 @@ class FrameDecoder:
     def _sample(self, value: Mapping[str, Any], seconds: float) -> Sample:
         def named(key: str, factor: float) -> dict[str, Any]:
             numbers = zip(self._names.get(key, ()), value[key], strict=False)
-            return {name: None if number is None else number * factor for name, number in numbers}
+            return {
+                name: None if number is None else _number(number, -LARGEST_NUMBER) * factor for name, number in numbers
+            }
 
         return Sample(
             seconds=seconds,
             temperatures=named("temperatures", 0.001),
             cpu_frequencies=named("cpu_frequencies", 1000),
             other_frequencies=named("other_frequencies", 1),
-            available_bytes=value["available_kb"] * 1024,
-            resident_bytes=value["resident_kb"] * 1024,
+            available_bytes=_number(value["available_kb"]) * 1024,
+            resident_bytes=_number(value["resident_kb"]) * 1024,
         )
 
     def _report(self, last: Mapping[str, Any]) -> AgentReport:
         same = [field.name for field in dataclasses.fields(Usage) if field.name in last]
+        code, ended_by = _number(last["code"], 0, 255), _number(last["signal"], 0, HIGHEST_SIGNAL)
         return AgentReport(
-            exit_code=last["code"] if last["ended"] and not last["signal"] else None,
-            signal=last["signal"],
-            core_dumped=last["core"],
-            reason=last["reason"],
-            wall_seconds=last["wall_us"] / 1e6,
+            exit_code=code if _flag(last["ended"]) and not ended_by else None,
+            signal=ended_by,
+            core_dumped=_flag(last["core"]),
+            reason=checked_text(last["reason"]),
+            wall_seconds=_number(last["wall_us"]) / 1e6,
             usage=Usage(
-                user_seconds=last["user_us"] / 1e6,
-                system_seconds=last["system_us"] / 1e6,
-                max_rss_bytes=last["max_rss_kb"] * 1024,
-                **{name: last[name] for name in same},
+                user_seconds=_number(last["user_us"]) / 1e6,
+                system_seconds=_number(last["system_us"]) / 1e6,
+                max_rss_bytes=_number(last["max_rss_kb"]) * 1024,
+                **{name: _number(last[name]) for name in same},
             ),
             first_output_seconds=self._first_output,
-            **{name: last[name] for name in ("stdout_bytes", "stderr_bytes", "left", "survivors", "samples_lost")},
+            stdout_bytes=_number(last["stdout_bytes"]),
+            stderr_bytes=_number(last["stderr_bytes"]),
+            left=_number(last["left"]),
+            survivors=_number(last["survivors"]),
+            samples_lost=_number(last["samples_lost"]),
         )
 
 
-def _numbered(names: list[str]) -> list[str]:
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text} is no whole number")
+
+
+def _number(value: Any, low: int = 0, high: int = LARGEST_NUMBER) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{value!r} is no number from {low} to {high}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def checked_text(value: Any) -> str:
+    """`value` as a text that can be written anywhere: JSON may name halves of letters, which no encoding has. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value.encode("utf-8", "replace").decode()
+
+
+def _numbered(names: Any) -> list[str]:
     """`names`, with a number behind each that was there before: boards have several zones of one name."""
+    if not isinstance(names, list):
+        raise TypeError(f"{names!r} is no list of names")
     seen: dict[str, int] = {}
     unique = []
-    for name in names:
+    for name in map(checked_text, names):
         seen[name] = seen.get(name, 0) + 1
         unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return unique

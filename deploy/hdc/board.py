@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import tempfile
 import time
@@ -123,7 +124,7 @@ class HdcBoard:
         def wrap(token: str) -> str:
             return wrap_command(script, token, folder or "/")
 
-        if len(wrap(new_token()).encode()) >= ARGUMENT_LIMIT:
+        if len(os.fsencode(wrap(new_token()))) >= ARGUMENT_LIMIT:
             return self._shell_by_file(script, folder, deadline, on_output)
         return self._attempt(deadline, lambda: self._run_wrapped(wrap, folder, deadline, on_output))
 
@@ -308,7 +309,7 @@ class HdcBoard:
 
     def _shell_by_file(self, script: str, folder: str, deadline: Deadline, on_output: OnOutput | None) -> ShellResult:
         remote = f"{self._profile.device_dir}/ohforge-{new_token()}.sh"
-        content = script.encode() + b"\n"
+        content = os.fsencode(script) + b"\n"
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
 
         def wrap(token: str) -> str:

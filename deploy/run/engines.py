@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -218,7 +217,7 @@ def _read_report(board: Board, start: Start, report: AgentReport, output: RunOut
         )
     return ProgramResult(
         exit_code=report.status,
-        signal=signal.Signals(report.signal).name if report.signal else "",
+        signal=(signal_name(report.status) or f"signal {report.signal}") if report.signal else "",
         seconds=seconds,
         output=output.content,
         text=output.text,

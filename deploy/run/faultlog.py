@@ -16,8 +16,7 @@ from core.session import Session
 from deploy.board.clock import BoardClock
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
-from deploy.board.script import quote
-from deploy.transfer.pull import fetch_files
+from deploy.transfer.pull import as_name, fetch_files
 
 FOLDER = "faultlogs"
 ROOT = "/data/log/faultlog"
@@ -72,7 +71,7 @@ def fetch_crash_logs(session: Session, board: Board, folder: Path, clock: BoardC
         return []
     if len(names) > MOST:
         session.console.warn(f"{len(names)} crash logs appeared during the run; the last {MOST} are fetched")
-    wanted = [quote(str(PurePosixPath(name).relative_to(ROOT))) for name in names[-MOST:]]
+    wanted = [as_name(str(PurePosixPath(name).relative_to(ROOT))) for name in names[-MOST:]]
     place = folder / FOLDER
     pulled = fetch_files(session, board, wanted, folder=ROOT, place=lambda name: place / name)
     return [read_crash_log(file.local) for file in pulled]

@@ -87,6 +87,13 @@ def test_a_name_of_the_settings_means_its_serial(tmp_path: Path, capsys: pytest.
     assert answer(capsys)["board"] == SERIAL
 
 
+def test_a_command_of_bytes_that_are_no_text_is_shown_with_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("board.shell", "--board", "dayu200", "--dry", "echo \udcff") == 0
+    assert "echo \\udcff" in capsys.readouterr().out
+    assert call("board.shell", "--board", "dayu200", "--dry", "--json", "echo \udcff") == 0
+    assert [would["what"] for would in answer(capsys)["would"]] == ["echo \udcff"]
+
+
 def test_anothers_board_is_refused_with_the_status_for_busy(
     session: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -22,7 +23,16 @@ from core.errors import (
     explain_exception,
     unknown_name,
 )
-from core.files import atomic_file, atomic_folder, human_bytes, require_space, sha256_file, sha256_folder, write_atomic
+from core.files import (
+    atomic_file,
+    atomic_folder,
+    human_bytes,
+    require_space,
+    sha256_file,
+    sha256_folder,
+    write_atomic,
+    write_json,
+)
 from core.locks import hold
 from core.settings import Settings, defaults, read_settings
 from tests.support.waiting import wait_until
@@ -187,3 +197,9 @@ def test_a_lock_is_free_again_when_its_owner_is_killed(tmp_path: Path) -> None:
         owner.kill()
         owner.join()
         owner.close()
+
+
+def test_a_word_of_bytes_that_are_no_text_is_written_and_read_as_json(tmp_path: Path) -> None:
+    word = os.fsdecode(b"caf\xe9 \xc3\xa9")
+    write_json(tmp_path / "note.json", {"word": word})
+    assert json.loads((tmp_path / "note.json").read_text(encoding="utf-8")) == {"word": word}

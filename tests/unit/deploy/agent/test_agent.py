@@ -1,8 +1,10 @@
-"""The options that the agent on a board is given."""
+"""The options that the agent on a board is given, and what it answers."""
 
 from __future__ import annotations
 
-from deploy.agent.agent import AgentRun, run_options
+import pytest
+
+from deploy.agent.agent import AgentRun, _read_answer, run_options
 
 
 def test_every_option_reaches_the_command_line() -> None:
@@ -36,3 +38,10 @@ def test_every_option_reaches_the_command_line() -> None:
 
 def test_a_run_without_options_says_nothing_but_the_deadline() -> None:
     assert run_options(AgentRun(), seconds=2) == ["run", "--deadline=2000", "--grace=2000"]
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "[" * 100_000, "1e999", '{"agent":1}', '{"agent":1,"arch":5,"sha256":"armv8"}', "[]"]
+)
+def test_an_answer_that_is_none_of_the_agents_is_no_agent(answer: str) -> None:
+    assert _read_answer("/data/agent", answer) is None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given
@@ -13,51 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import ContentDiffers, LostConnection, RunError
 from deploy.agent.frames import AgentReport, FrameDecoder, Sample
-
-END: dict[str, object] = {
-    "ended": True,
-    "code": 3,
-    "signal": 0,
-    "core": False,
-    "reason": "",
-    "wall_us": 1_500_000,
-    "user_us": 250_000,
-    "system_us": 20_000,
-    "max_rss_kb": 1024,
-    "minor_faults": 7,
-    "major_faults": 1,
-    "voluntary_switches": 5,
-    "involuntary_switches": 6,
-    "blocks_read": 8,
-    "blocks_written": 16,
-    "stdout_bytes": 0,
-    "stderr_bytes": 0,
-    "samples_lost": 0,
-    "left": 0,
-    "survivors": 0,
-}
-
-
-def frame(kind: str, payload: bytes | Mapping[str, object], number: int, micros: int = 0) -> bytes:
-    content = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    head = b"\xf5OHF" + kind.encode() + bytes(3) + len(content).to_bytes(4, "little")
-    head += number.to_bytes(4, "little") + micros.to_bytes(8, "little")
-    return head + zlib.crc32(head + content).to_bytes(4, "little") + content
-
-
-def conversation(*outputs: tuple[str, bytes], **end: object) -> list[bytes]:
-    """All frames of a run that printed `outputs`, each with its stream ("o" or "e")."""
-    words: list[tuple[str, bytes | Mapping[str, object]]] = [
-        ("H", {"agent": 1, "arch": "arm64", "pid": 41, "adopts_orphans": True}),
-        ("S", {"pid": 42}),
-        *outputs,
-    ]
-    counts = {
-        f"{name}_bytes": sum(len(text) for stream, text in outputs if stream == letter)
-        for name, letter in (("stdout", "o"), ("stderr", "e"))
-    }
-    words.append(("X", {**END, **counts, **end}))
-    return [frame(kind, payload, number, 1000 * number) for number, (kind, payload) in enumerate(words)]
+from tests.support.agent_frames import conversation, frame
 
 
 def decode(chunks: Sequence[bytes]) -> tuple[AgentReport, bytes, bytes]:
@@ -195,6 +149,70 @@ def test_an_agent_of_another_version_is_refused() -> None:
 def test_a_word_that_is_no_json_is_refused() -> None:
     with pytest.raises(RunError, match="not understood"):
         decode([frame("X", b"{", 0)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"code": "boom"},
+        {"code": 256},
+        {"code": -1},
+        {"code": True},
+        {"signal": 999},
+        {"signal": -1},
+        {"ended": "yes"},
+        {"reason": ["deadline"]},
+        {"wall_us": 10**400},
+        {"wall_us": float("inf")},
+        {"wall_us": float("nan")},
+        {"user_us": -1},
+        {"minor_faults": "7"},
+        {"left": None},
+    ],
+)
+def test_an_end_that_cannot_be_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(RunError, match="not understood"):
+        decode(conversation(**change))
+
+
+@pytest.mark.parametrize("kind", ["H", "S", "F", "d", "s", "X"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"[" * 32_000,
+        b'{"a":' * 6_000,
+        b"1e999",
+        b'{"agent":1e999}',
+        b'{"pid":1e999}',
+        b'{"pid":"' + b"9" * 5_000 + b'"}',
+        b'{"pid":' + b"9" * 5_000 + b"}",
+        b"NaN",
+        b"[]",
+        b"null",
+        b'{"temperatures":5}',
+        b'{"temperatures":[[]],"stage":1,"errno":"2","error":"","available_kb":-1}',
+        b"\xff\xfe",
+    ],
+)
+def test_a_word_that_no_agent_says_is_refused(kind: str, payload: bytes) -> None:
+    hello, started, _ = conversation()
+    decoder = FrameDecoder(on_sample=lambda sample: None)
+    with pytest.raises(RunError):
+        for one in (hello, started, frame(kind, payload, 2)):
+            decoder.feed(one)
+
+
+def test_a_signal_of_the_real_time_kind_is_one() -> None:
+    report, _, _ = decode(conversation(code=0, signal=64))
+    assert (report.exit_code, report.status) == (None, 192)
+
+
+def test_half_a_letter_in_what_the_agent_says_can_be_printed() -> None:
+    hello = conversation()[0]
+    failed = frame("F", b'{"stage":"exec","errno":2,"error":"\\ud800 no"}', 1)
+    report, _, _ = decode([hello, failed])
+    assert report.failure is not None
+    assert report.failure.error.encode() == b"? no"
 
 
 def test_a_frame_that_claims_to_be_huge_is_not_waited_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,17 @@ def test_the_whole_command_is_one_argument_with_a_blank_in_it(make_board: MakeBo
     assert argv[:4] == ("hdc", "-t", KEY, "shell")
     assert len(argv) == 5
     assert " " in argv[4]
+
+
+def test_bytes_that_are_no_text_reach_the_board_as_they_are(make_board: MakeBoard) -> None:
+    board = make_board((["shell"], answered()))
+    board.shell(os.fsdecode(b"echo \xff"), deadline=soon())
+    (argv,) = calls(board)
+    assert b"echo \xff" in os.fsencode(argv[4])
+    long = b"echo \xff" + b"x" * 70_000
+    board = make_board((["file", "send"], sent()), (["shell"], answered()))
+    board.shell(os.fsdecode(long), deadline=soon())
+    assert hashlib.md5(long + b"\n").hexdigest() in calls(board)[-1][-1]
 
 
 def test_output_is_handed_on_without_the_markers(make_board: MakeBoard) -> None:

@@ -15,8 +15,11 @@ from core.errors import (
     RunError,
 )
 from core.session import Session
+from deploy.agent.agent import AgentHandle
+from deploy.run.engines import AgentEngine
 from deploy.run.execute import execute
 from deploy.run.record import signal_name
+from tests.support.agent_frames import conversation
 from tests.support.board_runs import read_record
 from tests.support.local_board import LocalBoard
 from tests.support.run_requests import SPEC, folders_left
@@ -99,6 +102,25 @@ def test_a_models_program_that_crashes_is_an_error_with_the_signals_name(
 )
 def test_signals_are_named(status: int, name: str) -> None:
     assert signal_name(status) == name
+
+
+class OnlyRuns(AgentEngine):
+    """An agent that is not asked for hashes."""
+
+    agent = ""
+
+
+def test_a_signal_that_has_no_name_is_told_by_its_number(
+    session: Session, board: LocalBoard, request_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, answer = board.folder / "agent", board.folder / "answer"
+    answer.write_bytes(b"".join(conversation(code=0, signal=40)))
+    agent.write_text(f"#!/bin/sh\ncat '{answer}'\n")
+    agent.chmod(0o755)
+    engine = OnlyRuns(handle=AgentHandle(path=str(agent), arch="arm64", engine="plain"), reason="it is the test's")
+    monkeypatch.setattr("deploy.run.execute.choose_engine", lambda *_: engine)
+    with pytest.raises(ProgramCrashed, match=r"ended by signal 40 \(status 168\)"):
+        execute(session, board, request_for("true"))
 
 
 # what a program prints -----------------------------------------------------------------------------

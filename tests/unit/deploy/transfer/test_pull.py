@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from core.deadline import Deadline
 from core.errors import (
     ContentDiffers,
     RemoteFileMissing,
+    TransferError,
     UnsafePath,
     UsageError,
 )
 from core.session import Session
 from deploy.transfer import pull
-from deploy.transfer.pull import as_pattern, fetch_files, pull_files
+from deploy.transfer.pull import as_name, as_pattern, fetch_files, pull_files
 from deploy.transfer.push import push_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import CONTENT, NAME, flip_byte, names, place, record_progress
@@ -86,7 +88,7 @@ def test_an_agent_that_runs_there_hashes_what_is_pulled(board: LocalBoard) -> No
     def found(*agents: str) -> tuple[str, str, int]:
         paths = [str(board.folder / name) for name in agents]
         deadline = Deadline.after(20, "the test")
-        (file,) = pull.list_remote(board, ["file"], folder=str(board.folder), deadline=deadline, agents=paths)
+        (file,) = pull.list_remote(board, ["file"], folder=str(board.folder), deadline=deadline, agents=paths).files
         return file.tool, file.hash, file.size
 
     assert found("absent", "broken") == ("sha256sum", NAME, len(CONTENT))
@@ -140,11 +142,112 @@ def test_patterns_name_files_and_all_else_in_them_is_quoted(
 
 def test_a_pattern_that_fits_nothing_is_an_error(session: Session, board: LocalBoard, tmp_path: Path) -> None:
     with pytest.raises(RemoteFileMissing, match=r"\*\.npy"):
-        fetch_files(session, board, ["*.npy"], folder=str(board.folder), place=lambda name: tmp_path / name)
+        fetch_files(session, board, [as_pattern("*.npy")], folder=str(board.folder), place=lambda name: tmp_path / name)
 
 
 def test_a_name_that_would_leave_the_folder_is_refused(session: Session, board: LocalBoard, tmp_path: Path) -> None:
     (board.folder / "in").mkdir()
     (board.folder / "secret").write_text("x")
     with pytest.raises(UsageError):
-        fetch_files(session, board, ["../secret"], folder=str(board.folder / "in"), place=lambda name: tmp_path / name)
+        fetch_files(
+            session,
+            board,
+            [as_pattern("../secret")],
+            folder=str(board.folder / "in"),
+            place=lambda name: tmp_path / name,
+        )
+
+
+@pytest.mark.parametrize("answer", [".bashrc", "log.txt.sh", "sub/log.txt", "./log.txt"])
+def test_a_board_cannot_answer_with_another_file_than_it_was_asked_for(
+    session: Session, board: LocalBoard, tmp_path: Path, answer: str
+) -> None:
+    (board.folder / "sub").mkdir()
+    for name in ("log.txt", answer):
+        (board.folder / name).write_text("harm")
+    (tmp_path / "here").mkdir()
+    board.replies = {r" log\.txt\0": f" {answer}\0"}
+    with pytest.raises(TransferError, match="nobody asked for"):
+        pull_files(session, board, [f"{board.folder}/log.txt"], tmp_path / "here")
+    assert names(tmp_path / "here") == set()
+    assert "receive" not in board.calls
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "not_fits"),
+    [
+        ("*", ["a", "a.b", "dir/below", "dir/.hidden"], [".bashrc", "/a", "/.bashrc"]),
+        (
+            "out/*.npy",
+            ["out/a.npy", "out/*.npy", "out/a.npy/below"],
+            ["out/.npy", "out//.npy", "a.npy", "out/b/a.npy", "out/a.sh"],
+        ),
+        ("a?c", ["abc", "a.c"], ["ac", "abbc", "a/c"]),
+        ("[a-c]1", ["a1", "c1"], ["d1", "-1", ".1"]),
+        ("[!a-c]1", ["d1"], ["a1", "/1", ".1"]),
+        ("a[1]", ["a1", "a[1]"], ["a2", "a["]),
+        ("[z-a]x", ["[z-a]x"], [".x", "bc"]),
+        ("(a|b)+.txt", ["(a|b)+.txt"], ["a.txt"]),
+        ("out/", ["out/a", "out/b/c"], ["outer/a"]),
+    ],
+)
+def test_a_pattern_fits_what_the_shell_finds_by_it(pattern: str, fits: list[str], not_fits: list[str]) -> None:
+    allowed = as_pattern(pattern).names
+    assert [name for name in fits if not allowed.fullmatch(name)] == []
+    assert [name for name in not_fits if allowed.fullmatch(name)] == []
+
+
+def test_a_name_is_no_pattern() -> None:
+    assert as_name("a*").names.fullmatch("a*/below")
+    assert not as_name("a*").names.fullmatch("ab")
+
+
+def test_a_link_under_the_temporary_name_is_not_followed(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    (board.folder / "log.txt").write_text("new")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "precious").write_text("old")
+    (tmp_path / "here/.log.txt.part").symlink_to(tmp_path / "precious")
+    pull_files(session, board, [f"{board.folder}/log.txt"], tmp_path / "here")
+    assert (tmp_path / "precious").read_text() == "old"
+    assert (tmp_path / "here/log.txt").read_text() == "new"
+    assert not (tmp_path / "here/log.txt").is_symlink()
+
+
+def test_what_cannot_be_fetched_is_left_out_with_a_warning(
+    session: Session, board: LocalBoard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = board.folder / "out"
+    (out / "deep").mkdir(parents=True)
+    for name in ("good", "deep/good too", "deep/next line\u2028", "two\nlines", "deep/two\nlines"):
+        (out / name).write_text(name)
+    os.mkfifo(out / "pipe")
+    os.mkfifo(out / "deep/pipe")
+    (out / "device").symlink_to("/dev/null")
+    (out / "gone").symlink_to("nowhere")
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(os.path.relpath(out / "door"))
+        Path(os.fsdecode(bytes(out) + b"/\xff")).write_text("x")
+        pulled = fetch_files(
+            session, board, [as_pattern("*")], folder=str(out), place=lambda name: tmp_path / "here" / name
+        )
+    found = {str(file.local.relative_to(tmp_path / "here")): file.local.read_text() for file in pulled}
+    assert found == {name: name for name in ("good", "deep/good too", "deep/next line\u2028")}
+    warned = {line.split(" in /")[0] for line in capsys.readouterr().err.splitlines()}
+    skipped = ("pipe", "deep/pipe", "device", "gone", "door", "two\\x0alines", "deep/two\\x0alines", "\\xff")
+    assert warned == {f"warning: {name}" for name in skipped}
+
+
+def test_a_pipe_that_is_asked_for_by_its_name_is_an_error(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    os.mkfifo(board.folder / "pipe")
+    with pytest.raises(RemoteFileMissing, match="pipe"):
+        pull_files(session, board, [f"{board.folder}/pipe"], tmp_path / "back")
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "x", r"sha256sum 0 9x9 - log.txt\0end\0", r"a b c d e\0end\0", r"sha256sum 0 1 - a\0"]
+)
+def test_a_listing_that_is_none_is_refused(session: Session, board: LocalBoard, tmp_path: Path, answer: str) -> None:
+    (board.folder / "log.txt").write_text("text")
+    board.replies = {r"(?s)\A.*\Z": answer}
+    with pytest.raises(TransferError, match="cannot list"):
+        pull_files(session, board, [f"{board.folder}/log.txt"], tmp_path / "back")

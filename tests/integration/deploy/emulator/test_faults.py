@@ -16,6 +16,7 @@ from deploy.emulator.board.faults import FaultFile
 from deploy.emulator.stand_in import cli
 from tests.support.emulated import Answer, Hdc, emulated_home, free_port
 from tests.support.tiny_elf import write_arm64
+from tests.support.waiting import wait_until
 
 TMP = "/data/local/tmp"
 BLOCK = 418_611
@@ -101,7 +102,7 @@ def test_a_lost_marker_is_the_last_line(hdc: Hdc, faults: FaultFile) -> None:
 def test_a_restarted_daemon_ends_the_command_but_not_the_board(hdc: Hdc, faults: FaultFile) -> None:
     faults.set("restart", at=4, count=1)
     assert hdc.shell("echo 1234567; sleep 600") == b"1234"
-    assert hdc.shell("ps -A -o ARGS | grep -c '^sleep 600'") == b"1\n"
+    wait_until("what the command began", lambda: hdc.shell("ps -A -o ARGS | grep -c '^sleep 600'") == b"1\n")
     hdc.shell("pkill sleep")
 
 

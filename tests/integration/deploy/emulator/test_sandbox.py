@@ -172,7 +172,9 @@ def check_as_nobody(factory: pytest.TempPathFactory, kind: str) -> None:
     if version.stdout.decode().strip() != str(sys.version_info[:2]):
         pytest.skip(f"needs {python} of this Python's version, because this one lies where nobody may read")
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    folder = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
+    folder = Path(
+        subprocess.run(["mktemp", "-d", "-p", "/tmp"], capture_output=True, text=True, check=True).stdout.strip()
+    )
     try:
         shutil.copytree(ROOT / "core", folder / "code/core")
         shutil.copytree(ROOT / "deploy", folder / "code/deploy")

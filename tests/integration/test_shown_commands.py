@@ -28,11 +28,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stop_board(board)
 
 
-def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    variables = {"OHFORGE_DATA_DIR": str(home), "OHFORGE_EMULATOR_HOME": str(home / "boards")}
+def run(home: Path, *words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    variables = {"OHFORGE_DATA_DIR": str(home), "OHFORGE_EMULATOR_HOME": str(home / "boards"), "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, "-m", *words],
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -51,5 +51,5 @@ def test_a_command_that_is_shown_does_what_the_page_says(home: Path, words: list
 def test_the_commands_for_emulated_boards_work_in_the_order_in_which_they_are_shown(home: Path) -> None:
     assert MANAGE
     for words in MANAGE:
-        done = run(home, "deploy.emulator.manage", *words)
+        done = run(home, "deploy.emulator.manage", *words, folder=home)
         assert done.returncode == 0, (words, done.stdout + done.stderr)

@@ -30,10 +30,10 @@ KEY = "emulated-dayu200"
 class Channel:
     """A client that speaks to the server in bytes."""
 
-    def __init__(self, port: int, key: str = "", *, size: int = 44, tag: bytes = b"H") -> None:
+    def __init__(self, port: int, key: str = "", *, size: int = 44, tag: bytes = b"H", greeted: bool = True) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
         self.greeting = self.receive()
-        if self.greeting:
+        if self.greeting and greeted:
             self.send((self.greeting[:11] + tag + key.encode()).ljust(size, b"\0"))
 
     def send(self, data: bytes) -> None:
@@ -160,19 +160,18 @@ def test_an_unknown_command_is_told(port: int) -> None:
 
 
 def test_a_wrong_banner_is_closed_in_silence(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
-        client.recv(48, socket.MSG_WAITALL)
-        client.sendall(struct.pack(">I", 44) + b"NOT HDC".ljust(44, b"\0"))
-        assert client.recv(10) == b""
+    channel = Channel(port, greeted=False)
+    channel.send(b"NOT HDC".ljust(44, b"\0"))
+    assert channel.socket.recv(10) == b""
+    channel.socket.close()
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\x2c" + bytes(10), b""])
 def test_hostile_bytes_do_not_end_the_server(port: int, data: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
-        client.recv(48, socket.MSG_WAITALL)
-        client.sendall(data)
-        client.shutdown(socket.SHUT_WR)
-        client.recv(10)
+    channel = Channel(port, greeted=False)
+    channel.socket.sendall(data)
+    channel.socket.shutdown(socket.SHUT_WR)
+    channel.rest()
     assert ask(port, b"shell echo alive", KEY) == [b"alive\n"]
 
 

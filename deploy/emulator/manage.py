@@ -21,6 +21,7 @@ from deploy.emulator.board.boards import (
     DATA,
     DEFAULT,
     HOME,
+    NETWORKS,
     PREFIX,
     EmulatedBoard,
     boards_home,
@@ -110,6 +111,11 @@ def list_boards() -> Answer:
 @click.option("--release", help="OpenHarmony release that the board's hdc plays, such as 5.0 or 7.0.")
 @click.option("--secure/--open", default=None, help="Over TCP, ask for this computer's key, as boards for sale do.")
 @click.option("--locked/--debug", default=None, help="An image as it is sold: no root, no `target mount`.")
+@click.option(
+    "--network",
+    type=click.Choice(NETWORKS),
+    help="What its programs reach: the board only, or what this computer reaches.",
+)
 @click.option("--hide", multiple=True, help="A command that the board shall lack, such as sha256sum.")
 @click.option("--hollow", multiple=True, help="A command whose link exists, but which toybox does not have.")
 @click.option(
@@ -124,6 +130,7 @@ def create(
     release: str | None,
     secure: bool | None,
     locked: bool | None,
+    network: str | None,
     hide: tuple[str, ...],
     hollow: tuple[str, ...],
     library: tuple[str, ...],
@@ -144,6 +151,7 @@ def create(
         "version": release,
         "secure": secure,
         "locked": locked,
+        "network": network,
         "hidden_tools": list(hide) or None,
         "hollow_tools": list(hollow) or None,
         "libraries": libraries or None,

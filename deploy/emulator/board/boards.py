@@ -22,6 +22,7 @@ DATA = "OHFORGE_DATA_DIR"
 SANDBOX = "OHFORGE_EMULATOR_SANDBOX"
 """Variable: ``namespaces`` or ``proot`` forces one; without it the second is tried when the first is forbidden."""
 SANDBOXES = ("namespaces", "proot")
+NETWORKS = ("none", "host")
 PREFIX = "emulated-"
 DEFAULT = "emulated-dayu200"
 SECOND = "emulated-another-{name}"
@@ -54,6 +55,8 @@ class EmulatedBoard:
     secure: bool = False
     locked: bool = False
     """Its image is no debug image: its daemon does not run as root, and the system stays as it is."""
+    network: str = "none"
+    """``none``: programs reach each other only, and the host through forwarded ports; ``host``: as programs here do."""
     idle_seconds: float = 600.0
 
     @property
@@ -86,6 +89,8 @@ def create_board(serial: str = DEFAULT, *, home: Path | None = None, **settings:
     folder = (home or boards_home()) / serial
     (folder / "data").mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):
+        # Others may not enter: a program on the board can make files that run as this user (setuid).
+        folder.chmod(0o700)
         (folder / "data").chmod(0o771)
     (folder / "run" / "root").mkdir(parents=True, exist_ok=True)
     path = folder / "board.json"

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from deploy.emulator.sandbox.binfmt import read_registered
 from deploy.emulator.sandbox.plan import Plan
 from deploy.emulator.sandbox.rootfs import describe_root
 from deploy.emulator.sandbox.tools import find_tools
+from deploy.emulator.sandbox.views import View
 
 
 def main(arguments: list[str]) -> int:
@@ -36,6 +38,7 @@ def main(arguments: list[str]) -> int:
     if os.fork() != 0:
         return 0  # Whoever started the keeper need not wait for it: it is nobody's child from here on.
     board, kind, report_to = read_board(Path(arguments[0])), arguments[1], int(arguments[2])
+    os.set_inheritable(report_to, False)
     lock = (board.run / "keeper.lock").open("wb")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,29 +88,31 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
         libraries={arch: Path(folder) for arch, folder in board.libraries.items()},
         arches=profile.arches,
         host_name=shown.host_name,
+        network=board.network == "host",
         registered=read_registered(),
     )
-    # The descriptor is the way to the board's folder from inside the sandbox, which has another root.
-    folder = Path(f"/proc/self/fd/{os.open(board.folder, os.O_RDONLY | os.O_DIRECTORY)}")
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if board.secure:
         # Inside the sandbox nothing of this machine's Python can be loaded any more.
         import deploy.emulator.protocol.auth  # noqa: F401
-    view = proot.build_sandbox(plan) if kind == "proot" else namespaces.NamespaceView()
-    running = RunningBoard(settings=board, shown=shown, folder=folder, view=view)
-    daemon = Daemon(board=running, listening=_listen(board))
+    listening = _listen(board)
+
+    def make_daemon(view: View, folder: Path) -> Daemon:
+        return Daemon(board=RunningBoard(settings=board, shown=shown, folder=folder, view=view), listening=listening)
+
     if kind == "proot":
-        return _keep_with_proot(daemon, report_to)
-    return _keep_in_namespaces(plan, daemon, report_to)
+        return _keep_with_proot(make_daemon(proot.build_sandbox(plan), board.folder), report_to)
+    return _keep_in_namespaces(plan, board.folder, make_daemon, report_to)
 
 
-def _keep_in_namespaces(plan: Plan, daemon: Daemon, report_to: int) -> int:
-    namespaces.leave_host()
+def _keep_in_namespaces(plan: Plan, folder: Path, make_daemon: Callable[[View, Path], Daemon], report_to: int) -> int:
+    inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    namespaces.leave_host(network=plan.network)
     init = os.fork()
     if init == 0:
-        _run_init(plan, daemon, report_to)
+        _run_init(plan, inside, make_daemon, report_to)
     os.close(report_to)
     try:
         os.waitpid(init, 0)
@@ -153,13 +158,14 @@ def _listen(board: EmulatedBoard) -> list[socket.socket]:
     return sockets
 
 
-def _run_init(plan: Plan, daemon: Daemon, report_to: int) -> None:
-    """Process 1 of the board: runs hdcd, again when it ends, and takes in the orphans. Does not return."""
+def _run_init(plan: Plan, folder: int, make_daemon: Callable[[View, Path], Daemon], report_to: int) -> None:
+    """Process 1 of the sandbox: runs hdcd, again when it ends, and takes in the orphans. Does not return."""
     status = 1
     try:
         syscalls.die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        namespaces.build_sandbox(plan)
+        view = namespaces.build_sandbox(plan, folder)
+        daemon = make_daemon(view, Path())
         syscalls.set_process_name("init")
         os.umask(0o022)
         report = report_to
@@ -167,7 +173,7 @@ def _run_init(plan: Plan, daemon: Daemon, report_to: int) -> None:
         while (ended := _run_hdcd(daemon, report)) != IDLE_EXIT:
             report = -1
             if ended == REBOOT_EXIT:
-                os.kill(-1, signal.SIGKILL)
+                view.end_programs()
     except OhforgeError as error:
         _report(report_to, {"class": type(error).__name__, "message": error.message, "remedy": error.remedy})
     except BaseException:

@@ -36,13 +36,22 @@ class Memory:
             total = sum(used.values())
             if total > self.available and used:
                 # As the kernel of a board does: the largest goes.
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(max(used, key=lambda number: used[number]), signal.SIGKILL)
+                _kill(max(used, key=lambda number: used[number]))
             if total != shown:
                 left = max(self.available - total, 0)
                 with contextlib.suppress(OSError):
                     self.view.memory_file.write_text(memory_text(self.total, left, self.swap))
                 shown = total
+
+
+def _kill(number: int) -> None:
+    """By its entry in /proc, since the board's numbers are not those of this process."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        entry = os.open(f"/proc/{number}", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            signal.pidfd_send_signal(entry, signal.SIGKILL)
+        finally:
+            os.close(entry)
 
 
 def _anonymous_kib(number: int) -> int:

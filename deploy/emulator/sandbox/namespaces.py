@@ -1,38 +1,60 @@
 """The sandbox made of Linux namespaces, which is taken wherever the kernel allows it.
 
-In namespaces the board has its own users, mounts, processes and host name; its root is a tmpfs, `/data` is the
-board's folder; ARM programs are started through a binfmt_misc of its own, so nothing of this machine changes.
+In namespaces the board has its own users, mounts, processes, network and host name; its root is a tmpfs, `/data` is
+the board's folder; ARM programs are started through a binfmt_misc of its own, so nothing of this machine changes.
+
+The daemon has the board's root, but its processes are not the board's: programs live in a namespace of processes
+within the daemon's, from where nothing outside can be seen, and are confined further (`confinement`). So what the
+daemon holds of this machine, descriptors, memory and environment, has no name on the board.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import signal
+import socket
+import struct
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from core.errors import HostUnsupported
 from deploy.emulator.sandbox import syscalls as sys
 from deploy.emulator.sandbox.binfmt import register_emulators
+from deploy.emulator.sandbox.confinement import confine
 from deploy.emulator.sandbox.plan import Plan
-from deploy.emulator.sandbox.rootfs import DISK_FOLDERS, lay_out
+from deploy.emulator.sandbox.rootfs import DAEMON_SHOWN, DISK_FOLDERS, INIT, lay_out
 from deploy.emulator.sandbox.views import Started, is_program_of, list_processes, on_terminal
 
 ROOT_BYTES = 512 * 1024 * 1024
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-NAMESPACES = sys.CLONE_NEWUSER | sys.CLONE_NEWPID | sys.CLONE_NEWUTS | sys.CLONE_NEWIPC
+NAMESPACES = (
+    sys.CLONE_NEWUSER | sys.CLONE_NEWPID | sys.CLONE_NEWUTS | sys.CLONE_NEWIPC | sys.CLONE_NEWCGROUP | sys.CLONE_NEWNET
+)
+READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+HIDDEN_PROC = (
+    *("kcore", "keys", "key-users", "kmsg", "kallsyms", "modules", "timer_list", "sched_debug", "latency_stats"),
+    *("kpagecount", "kpageflags", "kpagecgroup", "vmallocinfo", "slabinfo", "pagetypeinfo", "iomem", "ioports"),
+    *("config.gz", "acpi", "scsi", "asound", "driver", "mtrr"),
+)
+"""What tells of this machine's kernel and hardware: empty on the board."""
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 1
 
 
-def leave_host() -> None:
+def leave_host(*, network: bool) -> None:
     """Puts this process (which must have one thread) into namespaces of its own; the next child is process 1 there.
 
-    Raises HostUnsupported saying what forbids it.
+    With `network` it keeps this machine's network. Raises HostUnsupported saying what forbids it.
     """
     user, group = os.geteuid(), os.getegid()
     try:
-        sys.unshare(NAMESPACES)
+        sys.unshare(NAMESPACES & ~sys.CLONE_NEWNET if network else NAMESPACES)
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
@@ -40,10 +62,11 @@ def leave_host() -> None:
         raise HostUnsupported(f"User namespaces are forbidden here ({error}).", remedy=_who_forbids()) from error
 
 
-def build_sandbox(plan: Plan) -> None:
+def build_sandbox(plan: Plan, folder: int) -> NamespaceView:
     """Mounts the board's root and moves into it; to be called by process 1 of the namespaces.
 
-    Raises HostUnsupported naming the step that the kernel refused.
+    `folder` is a descriptor of the board's folder, which becomes the working directory: no path leads there from the
+    new root. Raises HostUnsupported naming the step that the kernel refused.
     """
     root = plan.mount_point
     try:
@@ -51,19 +74,95 @@ def build_sandbox(plan: Plan) -> None:
         sys.unshare(sys.CLONE_NEWNS)
         sys.mount("none", "/", flags=sys.MS_REC | sys.MS_PRIVATE)
         sys.mount("tmpfs", str(root), "tmpfs", sys.MS_NODEV | sys.MS_NOSUID, f"mode=755,size={ROOT_BYTES}")
-        for folder, mode in (("tmp", "1777"), ("sys", "755")):
-            (root / folder).mkdir()
-            sys.mount("tmpfs", str(root / folder), "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, f"mode={mode}")
+        for name, mode in (("tmp", "1777"), ("sys", "755")):
+            (root / name).mkdir()
+            sys.mount("tmpfs", str(root / name), "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, f"mode={mode}")
         lay_out(root, plan.files, plan.tools, plan.libraries)
         _mount_disk(root, plan)
         _mount_devices(root)
-        sys.mount("proc", str(root / "proc"), "proc", sys.MS_NOSUID | sys.MS_NODEV | sys.MS_NOEXEC)
+        sys.hide_process()
+        inside = Inside.start(root / "proc")
         _show_proc(root, plan.files.proc)
         register_emulators(root, plan.tools, plan.arches, plan.registered)
+        _shut_proc(root)
+        if not plan.network:
+            _bring_up_loopback()
         sys.set_host_name(plan.host_name)
         _enter(root)
+        os.fchdir(folder)
+        inside.run_daemon_shown()
     except OSError as error:
         raise HostUnsupported(f"The kernel refused to build the emulated board: {error}.") from error
+    return NamespaceView(inside=inside)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inside:
+    """The namespace of the board's own processes, as descriptors: that one, and the one around it."""
+
+    inner: int
+    outer: int
+
+    @classmethod
+    def start(cls, proc: Path) -> Inside:
+        """Makes the namespace with its process 1, and mounts its /proc. Raises OSError."""
+        outer = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        reader, writer = os.pipe()
+        sys.unshare(sys.CLONE_NEWPID)
+        if os.fork() == 0:
+            os.close(reader)
+            _run_child(lambda: _be_init(proc, writer))
+        os.close(writer)
+        with os.fdopen(reader, "rb") as answer:
+            # It ends when init has mounted /proc and become the board's own program.
+            if refused := answer.read():
+                raise OSError(int(refused), os.strerror(int(refused)), str(proc))
+        inside = cls(inner=os.open("/proc/self/ns/pid_for_children", os.O_RDONLY), outer=outer)
+        sys.enter_pid_namespace(outer)
+        return inside
+
+    def run_daemon_shown(self) -> None:
+        """Starts what the board's own programs see of the daemon, whose process is out of their sight."""
+        self._fork(lambda: _become(DAEMON_SHOWN, Path("/")))
+
+    def end_programs(self) -> None:
+        """Kills all processes of the board but its process 1."""
+        os.waitpid(self._fork(lambda: os.kill(-1, signal.SIGKILL)), 0)
+
+    def _fork(self, act: Callable[[], object]) -> int:
+        sys.enter_pid_namespace(self.inner)
+        child = os.fork()
+        if child == 0:
+            _run_child(act)
+        sys.enter_pid_namespace(self.outer)
+        return child
+
+
+def _run_child(act: Callable[[], object]) -> NoReturn:
+    try:
+        act()
+    finally:
+        os._exit(0)
+
+
+def _be_init(proc: Path, writer: int) -> None:
+    try:
+        sys.mount("proc", str(proc), "proc", sys.MS_NOSUID | sys.MS_NODEV | sys.MS_NOEXEC)
+        # Who ignores this has no dead children to wait for, and execve keeps it.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        _become(INIT, proc.parent)
+    except OSError as error:
+        os.write(writer, str(error.errno).encode())
+
+
+def _become(program: str, root: Path) -> None:
+    """Replaces this process by a program of the board that only waits, and has nothing of this machine."""
+    os.chdir(root)
+    nothing = os.open("dev/null", os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    confine()
+    os.execve(program, ["sleep", str(2**31 - 1)], {})  # noqa: S606
 
 
 def _who_forbids() -> str:
@@ -79,7 +178,12 @@ def _who_forbids() -> str:
 
 def _mount_devices(root: Path) -> None:
     for name in DEVICES:
-        _bind_file(Path("/dev") / name, root / "dev" / name)
+        source, target = Path("/dev") / name, root / "dev" / name
+        target.touch()
+        sys.mount(str(source), str(target), flags=sys.MS_BIND)
+        # They are this machine's own: as root one could change their modes. Writing to a device needs no more than this.
+        flags = sys.MS_RDONLY | sys.MS_NOSUID | sys.MS_NOEXEC | sys.inherited_flags(source)
+        sys.mount("none", str(target), flags=sys.MS_BIND | sys.MS_REMOUNT | flags)
     for name in ("shm", "pts"):
         (root / "dev" / name).mkdir()
     sys.mount("tmpfs", str(root / "dev/shm"), "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, "mode=1777")
@@ -90,14 +194,30 @@ def _mount_devices(root: Path) -> None:
     (root / "dev/fd").symlink_to("/proc/self/fd")
 
 
-def _bind_file(source: Path, target: Path) -> None:
-    target.touch()
-    sys.mount(str(source), str(target), flags=sys.MS_BIND)
-
-
 def _show_proc(root: Path, names: Iterable[str]) -> None:
     for name in names:
         sys.mount(str(root / "system/emulator/proc" / name), str(root / "proc" / name), flags=sys.MS_BIND)
+
+
+def _shut_proc(root: Path) -> None:
+    """Last, since it also covers the board's binfmt_misc, which goes on to work unseen."""
+    flags = sys.MS_RDONLY | sys.MS_NOSUID | sys.MS_NODEV | sys.MS_NOEXEC
+    for name in READ_ONLY_PROC:
+        place = root / "proc" / name
+        if place.exists():
+            sys.mount(str(place), str(place), flags=sys.MS_BIND)
+            sys.mount("none", str(place), flags=sys.MS_BIND | sys.MS_REMOUNT | flags)
+    for name in HIDDEN_PROC:
+        place = root / "proc" / name
+        if place.is_dir():
+            sys.mount("tmpfs", str(place), "tmpfs", flags, "size=4k")
+        elif place.exists():
+            sys.mount(str(root / "dev/null"), str(place), flags=sys.MS_BIND)
+
+
+def _bring_up_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
 
 
 def _mount_disk(root: Path, plan: Plan) -> None:
@@ -126,12 +246,25 @@ def _enter(root: Path) -> None:
     sys.mount("none", "/", flags=sys.MS_REMOUNT | sys.MS_BIND | sys.MS_RDONLY | sys.MS_NOSUID | sys.MS_NODEV)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NamespaceView:
-    """In namespaces the daemon has the board's own root, processes and mounts."""
+    """In namespaces the daemon has the board's own root and mounts, and sees its processes in /proc."""
 
-    kind: str = "namespaces"
-    memory_file: Path = Path("/proc/meminfo")
+    kind = "namespaces"
+    memory_file = Path("/proc/meminfo")
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+        # Namespace, capabilities and refused calls belong to a thread: one thread starts all programs.
+        self._starter = ThreadPoolExecutor(max_workers=1, initializer=self._move_in)
+
+    def end_programs(self) -> None:
+        """Kills all programs, as a reboot does."""
+        self._inside.end_programs()
+        self._inside.run_daemon_shown()
+
+    def _move_in(self) -> None:
+        sys.enter_pid_namespace(self._inside.inner)
+        confine()
 
     def to_host(self, path: str) -> Path:
         return Path(path)
@@ -139,7 +272,7 @@ class NamespaceView:
     def run_shell(self, line: bytes, environment: dict[str, str]) -> Started:
         reader, writer = os.pipe()
         try:
-            process = _start([b"/bin/sh", b"-c", line], reader, writer, environment)
+            process = self._start([b"/bin/sh", b"-c", line], reader, writer, environment)
         except BaseException:
             os.close(reader)
             raise
@@ -148,14 +281,20 @@ class NamespaceView:
         return Started(process=process, output=reader)
 
     def run_terminal(self, end: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        return _start([b"/bin/sh", b"-c", on_terminal(end)], end, end, environment)
+        return self._start([b"/bin/sh", b"-c", on_terminal(end)], end, end, environment)
 
     def terminate(self, shell: subprocess.Popen[bytes], number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(shell.pid, number)
 
     def programs(self) -> list[int]:
-        return [number for number in list_processes() if number not in (1, os.getpid())]
+        return [number for number in list_processes() if not self._only_waits(number)]
+
+    def _only_waits(self, number: int) -> bool:
+        try:
+            return str(Path(f"/proc/{number}/exe").readlink())[1:] in (INIT, DAEMON_SHOWN)
+        except OSError:
+            return False  # Dead, but not yet waited for.
 
     def is_running_program(self, stat: os.stat_result) -> bool:
         return is_program_of(self.programs(), stat, self.to_host)
@@ -172,8 +311,16 @@ class NamespaceView:
         with contextlib.suppress(OSError):
             sys.mount("none", "/data", flags=flags | (sys.MS_RDONLY if wanted else 0))
 
-
-def _start(argv: list[bytes], stdin: int, stdout: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv, stdin=stdin, stdout=stdout, stderr=stdout, cwd="/", env=environment, start_new_session=True
-    )
+    def _start(
+        self, argv: list[bytes], stdin: int, stdout: int, environment: dict[str, str]
+    ) -> subprocess.Popen[bytes]:
+        return self._starter.submit(
+            subprocess.Popen,
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stdout,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+        ).result()

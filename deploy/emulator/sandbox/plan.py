@@ -24,5 +24,7 @@ class Plan:
     """Board libraries by arch: a folder whose files are shown in /system/lib or /system/lib64."""
     arches: tuple[str, ...]
     host_name: str
+    network: bool
+    """Whether programs have this machine's network; else they have one that ends at the board."""
     registered: dict[str, Registered]
     """Emulators of the machine's own binfmt_misc."""

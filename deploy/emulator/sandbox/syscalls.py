@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
 
 MS_RDONLY = 1
 MS_NOSUID = 2
@@ -25,14 +28,23 @@ MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
+_PR_CAPBSET_READ = 23
+_PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
+_CAPABILITY_VERSION = 0x20080522
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
+
+
+def enter_pid_namespace(descriptor: int) -> None:
+    """Children that this thread starts from now on are in that namespace; the thread itself stays where it is."""
+    _check(_libc.setns(descriptor, CLONE_NEWPID), "setns")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
@@ -83,6 +95,25 @@ def take_orphans() -> None:
 def set_process_name(name: str) -> None:
     """What ``ps`` shows as this process's short name."""
     _check(_libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0), "prctl")
+
+
+def hide_process() -> None:
+    """Closes this process's memory, environment and descriptors in /proc to all without rights over its first user."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+
+
+def keep_capabilities(kept: Iterable[int]) -> None:
+    """Takes all other capabilities from this thread and from what it will start, for ever."""
+    wanted, number = set(kept), 0
+    while _libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) >= 0:
+        if number not in wanted:
+            _check(_libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "prctl")
+        number += 1
+    mask = sum(1 << number for number in wanted)
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    # Effective, permitted and inheritable, first of the lower 32, then of the others.
+    _check(_libc.capset(header, (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)), "capset")
 
 
 def _check(result: int, what: str) -> None:

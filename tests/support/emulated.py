@@ -55,6 +55,10 @@ class Hdc:
         assert answer.stderr == b"", answer
         return answer.stdout
 
+    def text(self, *words: str) -> str:
+        """What hdc prints when it is called for the board, as text."""
+        return self.board(*words, seconds=120).decode()
+
     def shell(self, script: str, seconds: float = 60.0) -> bytes:
         """The output of a script on the board, passed in the one form that keeps it whole."""
         return self.board("shell", f"{script} ", seconds=seconds)

@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.errors import DeadlineExpired, HostToolMissing, HostUnsupported
+from core.errors import DeadlineExpired, HostToolMissing, HostUnsupported, UsageError
 from deploy.emulator import CODE
 
 HOME = "OHFORGE_EMULATOR_HOME"
 DATA = "OHFORGE_DATA_DIR"
 SANDBOX = "OHFORGE_EMULATOR_SANDBOX"
-"""Variable: ``namespaces`` or ``proot`` forces one; without it the second is tried when the first is forbidden."""
-SANDBOXES = ("namespaces", "proot")
+"""Variable: the kind of sandbox, one of SANDBOXES."""
+SANDBOXES = {"namespaces": ("namespaces",), "proot": ("proot",), "any": ("namespaces", "proot")}
+"""What is tried, in this order. proot keeps no program from this machine's files, so it is never taken unasked."""
 NETWORKS = ("none", "host")
 PREFIX = "emulated-"
 DEFAULT = "emulated-dayu200"
@@ -233,21 +234,27 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def _start_keeper(board: EmulatedBoard) -> None:
-    forced = os.environ.get(SANDBOX, "")
+    wanted = os.environ.get(SANDBOX) or "namespaces"
+    if wanted not in SANDBOXES:
+        raise UsageError(f"{SANDBOX}={wanted}: there is no such sandbox; it is one of {', '.join(SANDBOXES)}.")
     refused: list[dict[str, Any]] = []
-    for kind in (forced,) if forced else SANDBOXES:
+    for kind in SANDBOXES[wanted]:
         report = _launch(board, kind)
         if report.get("ok"):
             return
         if report["class"] == "HostToolMissing" and (kind != "proot" or not refused):
-            raise _as_error(report)
+            raise HostToolMissing(report["message"], remedy=report["remedy"])
         refused.append(report)
-    first = refused[0]
-    raise HostUnsupported(" ".join(report["message"] for report in refused), remedy=first["remedy"])
+    remedy = refused[0]["remedy"]
+    if wanted == "namespaces":
+        remedy = f"{remedy} {_OR_PROOT}"
+    raise HostUnsupported(" ".join(report["message"] for report in refused), remedy=remedy.strip())
 
 
-def _as_error(report: dict[str, Any]) -> Exception:
-    return HostToolMissing(report["message"], remedy=report["remedy"])
+_OR_PROOT = (
+    f"Or install proot (sudo apt install proot) and set {SANDBOX}=any: programs on the board can then read and write"
+    " what you can, so run only those that you trust."
+)
 
 
 def _launch(board: EmulatedBoard, kind: str) -> dict[str, Any]:

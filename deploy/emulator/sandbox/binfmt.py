@@ -74,7 +74,7 @@ def _use_machines(root: Path, tools: Tools, registered: dict[str, Registered], e
         raise HostUnsupported(
             f"This kernel gives namespaces no binfmt_misc of their own ({error}), and the machine's has no emulator for"
             f" {' and '.join(missing)}.",
-            remedy="Register the emulators (sudo systemctl restart systemd-binfmt), use Linux 6.7 or newer, or install proot.",
+            remedy="Register the emulators (sudo systemctl restart systemd-binfmt), or use Linux 6.7 or newer.",
         )
     for arch, entry in registered.items():
         place = root / entry.interpreter.lstrip("/")

@@ -11,6 +11,7 @@ daemon holds of this machine, descriptors, memory and environment, has no name o
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
@@ -92,7 +93,8 @@ def build_sandbox(plan: Plan, folder: int) -> NamespaceView:
         os.fchdir(folder)
         inside.run_daemon_shown()
     except OSError as error:
-        raise HostUnsupported(f"The kernel refused to build the emulated board: {error}.") from error
+        remedy = _who_forbids() if error.errno in (errno.EPERM, errno.EACCES) else ""
+        raise HostUnsupported(f"The kernel refused to build the emulated board: {error}.", remedy=remedy) from error
     return NamespaceView(inside=inside)
 
 
@@ -168,12 +170,12 @@ def _become(program: str, root: Path) -> None:
 def _who_forbids() -> str:
     restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
     if restricted.exists() and restricted.read_text().strip() == "1":
-        return "Allow them with: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or install proot."
+        return "Allow them with: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)."
     for name, wanted in (("kernel.unprivileged_userns_clone", "1"), ("user.max_user_namespaces", "15000")):
         path = Path("/proc/sys") / name.replace(".", "/")
         if path.exists() and path.read_text().strip() == "0":
-            return f"Allow them with: sudo sysctl {name}={wanted}, or install proot."
-    return "In a container start it with --security-opt seccomp=unconfined, or install proot (sudo apt install proot)."
+            return f"Allow them with: sudo sysctl {name}={wanted}."
+    return "In a container start it with --security-opt seccomp=unconfined."
 
 
 def _mount_devices(root: Path) -> None:

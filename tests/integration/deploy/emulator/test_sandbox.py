@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from core.errors import HostToolMissing, HostUnsupported
+from core.errors import HostToolMissing, HostUnsupported, UsageError
 from deploy.emulator.board.boards import (
     SANDBOX,
     create_board,
@@ -24,6 +25,7 @@ from deploy.emulator.sandbox import tools
 from deploy.emulator.sandbox.binfmt import FORCE_HOST
 from tests.support.emulated import ROOT, Hdc
 from tests.support.emulated_programs import TMP, run_pushed
+from tests.support.nobody import Nobody
 from tests.support.tiny_elf import write_arm32, write_arm64, write_dynamic
 from tests.support.waiting import wait_until
 
@@ -151,69 +153,21 @@ def test_every_tool_that_openharmony_images_always_have_is_there(hdc: Hdc) -> No
     assert missing in ([], [b"dd", b"gzip"]), "busybox gives dd and gzip; without it they are missing"
 
 
-def test_an_unprivileged_user_can_have_a_board(tmp_path_factory: pytest.TempPathFactory) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("the tests run as an ordinary user already")
-    check_as_nobody(tmp_path_factory, "namespaces")
+def test_an_unprivileged_user_can_have_a_board() -> None:
+    check_as_nobody("namespaces")
 
 
-def test_an_unprivileged_user_can_have_a_board_without_namespaces(tmp_path_factory: pytest.TempPathFactory) -> None:
-    if os.geteuid() != 0 or shutil.which("proot") is None:
-        pytest.skip("needs root and proot")
-    check_as_nobody(tmp_path_factory, "proot")
+def test_an_unprivileged_user_can_have_a_board_without_namespaces() -> None:
+    check_as_nobody("proot")
 
 
-def check_as_nobody(factory: pytest.TempPathFactory, kind: str) -> None:
-    """Copies what is needed to where nobody can read it, and runs an ARM program as nobody."""
-    python = "/usr/bin/python3"
-    version = subprocess.run(
-        [python, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, check=False
-    )
-    if version.stdout.decode().strip() != str(sys.version_info[:2]):
-        pytest.skip(f"needs {python} of this Python's version, because this one lies where nobody may read")
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    folder = Path(
-        subprocess.run(["mktemp", "-d", "-p", "/tmp"], capture_output=True, text=True, check=True).stdout.strip()
-    )
-    try:
-        shutil.copytree(ROOT / "core", folder / "code/core")
-        shutil.copytree(ROOT / "deploy", folder / "code/deploy")
-        shutil.copytree(ROOT / "toolchains", folder / "code/toolchains")
-        write_arm64(folder / "program", b"ran as nobody\n", status=3).chmod(0o644)
-        subprocess.run(["chown", "-R", "65534:65534", folder], check=True)
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": f"{folder}/code:{packages}",
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            "OHFORGE_EMULATOR_HOME": str(folder / "boards"),
-            SANDBOX: kind,
-        }
-
-        def call(*words: str) -> str:
-            prefix = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-            done = subprocess.run(
-                [*prefix, python, *words],
-                env=environment,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=120,
-            )
-            return done.stdout + done.stderr
-
-        try:
-            assert "finish" in call(
-                "-m", "deploy.emulator.stand_in.cli", "file", "send", str(folder / "program"), f"{TMP}/p"
-            )
-            script = f"chmod 755 {TMP}/p; {TMP}/p; echo $?; uname -m; id -u"
-            assert call("-m", "deploy.emulator.stand_in.cli", "shell", script) == "ran as nobody\n3\naarch64\n0\n"
-            assert call("-m", "deploy.emulator.manage", "start") == f"emulated-dayu200 runs ({kind})\n"
-        finally:
-            assert "stopped" in call("-m", "deploy.emulator.manage", "stop")
-    finally:
-        shutil.rmtree(folder)
+def check_as_nobody(kind: str) -> None:
+    with Nobody.settled(kind) as nobody:
+        write_arm64(nobody.folder / "program", b"ran as nobody\n", status=3).chmod(0o644)
+        assert "finish" in nobody.hdc("file", "send", str(nobody.folder / "program"), f"{TMP}/p")
+        script = f"chmod 755 {TMP}/p; {TMP}/p; echo $?; uname -m; id -u"
+        assert nobody.hdc("shell", script) == "ran as nobody\n3\naarch64\n0\n"
+        assert nobody.manage("start") == f"emulated-dayu200 runs ({kind})\n"
 
 
 # the sandbox without namespaces --------------------------------------------------------------------
@@ -258,6 +212,47 @@ def test_without_namespaces_stopping_leaves_no_process_either(proot: Hdc) -> Non
     stop_board(board)
     assert not Path(f"/proc/{number.decode()}").exists()
     assert _processes_of(board.serial, proot) == []
+
+
+def test_proot_is_taken_only_when_it_is_asked_for(own: Hdc) -> None:
+    if shutil.which("proot") is None:
+        pytest.skip("proot is not installed")
+    # In a user namespace that may have none within it, as in a container.
+    forbidding = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "sh",
+        "-c",
+        'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"',
+    ]
+    start = [*forbidding, "sh", sys.executable, "-m", "deploy.emulator.manage", "start"]
+
+    def call(**more: str) -> tuple[int, str, str]:
+        environment = {**os.environ, **own.environment, **more}
+        done = subprocess.run(
+            start, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    assert call(**{SANDBOX: "prot"})[0] == UsageError.category.value
+    status, said, complaint = call()
+    assert (status, said) == (HostUnsupported.category.value, "")
+    assert "User namespaces are forbidden here" in complaint
+    assert f"{SANDBOX}=any" in complaint
+    assert call(**{SANDBOX: "any"})[:2] == (0, "emulated-dayu200 runs (proot)\n")
+
+
+def test_the_network_ends_at_the_board_unless_its_settings_say_otherwise(own: Hdc) -> None:
+    with socket.socket() as service:
+        service.bind(("127.0.0.1", 0))
+        service.listen()
+        ask = f"nc -w 2 127.0.0.1 {service.getsockname()[1]} </dev/null; echo =$?"
+        assert own.shell(ask).splitlines()[-1] == b"=1"
+        stop_board(create_board("emulated-dayu200", network="host"))
+        service.settimeout(60)
+        with own.start("shell", ask):
+            service.accept()[0].close()
 
 
 # kernels before 6.7 ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tracemalloc
 
 import pytest
 
@@ -16,6 +17,7 @@ from deploy.emulator.protocol.wire import (
     pack,
     pack_tags,
     parse_prefix,
+    read_exactly,
     read_frame,
     unpack,
     unpack_tags,
@@ -149,3 +151,17 @@ def test_long_lz4_lengths_are_added_up() -> None:
 def test_a_hostile_lz4_block_is_refused(block: bytes, size: int) -> None:
     with pytest.raises(NotLz4):
         decompress(block, size)
+
+
+def test_a_frame_takes_no_memory_before_it_comes() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(b"few")
+        there.shutdown(socket.SHUT_WR)
+        tracemalloc.start()
+        try:
+            with pytest.raises(LinkEnded):
+                read_exactly(here, 2**31 - 1)
+            assert tracemalloc.get_traced_memory()[1] < 8 * 1024 * 1024
+        finally:
+            tracemalloc.stop()

@@ -16,11 +16,13 @@ from click.shell_completion import CompletionItem, get_completion_class
 from core.configuration import load_settings
 from core.console import Console, closed_when_full
 from core.errors import Interrupted, OhforgeError, UnknownName, UsageError, explain_exception, nearest
+from core.files import read_amount
 from deploy.board.profiles import list_profiles, load_profile
 from deploy.emulator.board.boards import (
     DATA,
     DEFAULT,
     HOME,
+    LIMITS,
     NETWORKS,
     PREFIX,
     EmulatedBoard,
@@ -41,6 +43,21 @@ SHELLS = ("bash", "fish", "zsh")
 SERIAL = re.compile(r"\w[\w.-]*")
 Answer = tuple[dict[str, Any], Iterable[str]]
 """What a command tells: the fields of its JSON object, and its lines for people."""
+
+
+class _Size(click.ParamType[int]):
+    """Bytes, as ``64K``, ``500M`` or ``2G`` (times 1024)."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        size = value if isinstance(value, int) else read_amount(value)
+        return (
+            size if size is not None else self.fail(f"{value!r} is no size; write it like 64K, 500M or 2G.", param, ctx)
+        )
+
+
+SIZE = _Size()
 
 
 class _Command(click.Command):
@@ -108,6 +125,9 @@ def list_boards() -> Answer:
     "--memory-disk", type=click.IntRange(min=0), help="A disk of so many bytes in memory, lost when it stops."
 )
 @click.option("--memory-kib", type=click.IntRange(min=0), help="Memory for programs; beyond it the largest is killed.")
+@click.option("--memory-limit", type=SIZE, help="Memory by a control group, pages of files included, such as 120M.")
+@click.option("--storage-rate", type=SIZE, help="What the disk reads, and writes, in a second, such as 30M.")
+@click.option("--cpu-quota", type=click.FloatRange(min=0), help="Processors that programs may use, such as 0.5.")
 @click.option("--release", help="OpenHarmony release that the board's hdc plays, such as 5.0 or 7.0.")
 @click.option("--secure/--open", default=None, help="Over TCP, ask for this computer's key, as boards for sale do.")
 @click.option("--locked/--debug", default=None, help="An image as it is sold: no root, no `target mount`.")
@@ -127,6 +147,9 @@ def create(
     port: int | None,
     memory_disk: int | None,
     memory_kib: int | None,
+    memory_limit: int | None,
+    storage_rate: int | None,
+    cpu_quota: float | None,
     release: str | None,
     secure: bool | None,
     locked: bool | None,
@@ -143,11 +166,16 @@ def create(
         load_profile(profile or serial.removeprefix(PREFIX))
     if release is not None:
         find_release(release)
+    if storage_rate and memory_disk:
+        raise UsageError("--storage-rate limits a disk in a folder; --memory-disk has none.")
     given: dict[str, Any] = {
         "profile": profile or None,
         "port": port,
         "memory_disk": memory_disk,
         "memory_kib": memory_kib,
+        "memory_limit": memory_limit,
+        "storage_rate": storage_rate,
+        "cpu_quota": cpu_quota,
         "version": release,
         "secure": secure,
         "locked": locked,
@@ -257,6 +285,7 @@ def _describe(board: EmulatedBoard) -> dict[str, Any]:
         "key": board.key,
         "profile": board.profile,
         "folder": str(board.folder),
+        "limits": {name: getattr(board, name) for name in LIMITS if getattr(board, name)},
         "running": is_running(board),
         "faults": FaultFile(folder=board.folder).active(),
     }

@@ -24,6 +24,8 @@ SANDBOX = "OHFORGE_EMULATOR_SANDBOX"
 SANDBOXES = {"namespaces": ("namespaces",), "proot": ("proot",), "any": ("namespaces", "proot")}
 """What is tried, in this order. proot keeps no program from this machine's files, so it is never taken unasked."""
 NETWORKS = ("none", "host")
+LIMITS = ("memory_limit", "storage_rate", "cpu_quota")
+"""Settings of a board that control groups of this machine's kernel keep."""
 PREFIX = "emulated-"
 DEFAULT = "emulated-dayu200"
 SECOND = "emulated-another-{name}"
@@ -48,6 +50,12 @@ class EmulatedBoard:
     """Size in bytes of a disk in memory in place of the folder; 0: the folder is the disk."""
     memory_kib: int = 0
     """Memory that programs may use, in KiB; 0: what the profile says."""
+    memory_limit: int = 0
+    """Bytes that the kernel lets programs have, pages of files included; 0: no limit. As the next two, by control groups."""
+    storage_rate: int = 0
+    """Bytes that the disk reads, and writes, in a second; 0: no limit."""
+    cpu_quota: float = 0.0
+    """Processors that programs may use, such as 0.5; 0: all."""
     libraries: dict[str, str] = field(default_factory=dict)
     hidden_tools: tuple[str, ...] = ()
     """Commands that the board lacks."""

@@ -23,6 +23,7 @@ from core.errors import OhforgeError
 from deploy.board.profiles import load_emulation
 from deploy.emulator.board.boards import EmulatedBoard, read_board, short_path
 from deploy.emulator.board.daemon import IDLE_EXIT, Daemon
+from deploy.emulator.board.limits import Limits, make_limits
 from deploy.emulator.board.running import RunningBoard
 from deploy.emulator.board.session import REBOOT_EXIT
 from deploy.emulator.sandbox import namespaces, proot, syscalls
@@ -64,7 +65,9 @@ def _report(descriptor: int, value: dict[str, Any]) -> None:
         os.close(descriptor)
 
 
-def _be_ready(daemon: Daemon, report_to: int) -> None:
+def _be_ready(daemon: Daemon, limits: Limits | None, before: int, report_to: int) -> None:
+    if limits is not None:
+        limits.hold_memory(daemon.board.view, daemon.board.to_host("/data"), before)
     (daemon.board.folder / "run/sandbox").write_text(f"{daemon.board.view.kind}\n")
     if report_to >= 0:
         _report(report_to, {"ok": True})
@@ -75,8 +78,8 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     parameters = {"const.hdc.secure": "1"} if board.secure else {}
     parameters |= {"const.debuggable": "0"} if board.locked else {}
     shown = dataclasses.replace(shown, parameters={**shown.parameters, **parameters})
-    if board.memory_kib:
-        memory = {"total": board.memory_kib, "available": board.memory_kib, "swap": 0}
+    if memory_kib := board.memory_kib or board.memory_limit // 1024:
+        memory = {"total": memory_kib, "available": memory_kib, "swap": 0}
         shown = dataclasses.replace(shown, memory_kib=memory)
     tools = find_tools(profile.arches)
     plan = Plan(
@@ -97,22 +100,28 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     if board.secure:
         # Inside the sandbox nothing of this machine's Python can be loaded any more.
         import deploy.emulator.protocol.auth  # noqa: F401
-    listening = _listen(board)
+    listening, limits = _listen(board), make_limits(board)
 
     def make_daemon(view: View, folder: Path) -> Daemon:
         return Daemon(board=RunningBoard(settings=board, shown=shown, folder=folder, view=view), listening=listening)
 
-    if kind == "proot":
-        return _keep_with_proot(make_daemon(proot.build_sandbox(plan), board.folder), report_to)
-    return _keep_in_namespaces(plan, board.folder, make_daemon, report_to)
+    try:
+        if kind == "proot":
+            return _keep_with_proot(make_daemon(proot.build_sandbox(plan), board.folder), limits, report_to)
+        return _keep_in_namespaces(plan, board.folder, make_daemon, limits, report_to)
+    finally:
+        if limits is not None:
+            limits.remove()
 
 
-def _keep_in_namespaces(plan: Plan, folder: Path, make_daemon: Callable[[View, Path], Daemon], report_to: int) -> int:
+def _keep_in_namespaces(
+    plan: Plan, folder: Path, make_daemon: Callable[[View, Path], Daemon], limits: Limits | None, report_to: int
+) -> int:
     inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     namespaces.leave_host(network=plan.network)
     init = os.fork()
     if init == 0:
-        _run_init(plan, inside, make_daemon, report_to)
+        _run_init(plan, inside, make_daemon, limits, report_to)
     os.close(report_to)
     try:
         os.waitpid(init, 0)
@@ -122,13 +131,15 @@ def _keep_in_namespaces(plan: Plan, folder: Path, make_daemon: Callable[[View, P
     return 0
 
 
-def _keep_with_proot(daemon: Daemon, report_to: int) -> int:
+def _keep_with_proot(daemon: Daemon, limits: Limits | None, report_to: int) -> int:
     """Without a process namespace the keeper itself is init."""
     syscalls.take_orphans()
+    if limits is not None:
+        limits.join()
     os.umask(0o022)
     report = report_to
     try:
-        while (ended := _run_hdcd(daemon, report)) != IDLE_EXIT:
+        while (ended := _run_hdcd(daemon, limits, report)) != IDLE_EXIT:
             report = -1
             if ended == REBOOT_EXIT:
                 proot.end_descendants()
@@ -158,19 +169,23 @@ def _listen(board: EmulatedBoard) -> list[socket.socket]:
     return sockets
 
 
-def _run_init(plan: Plan, folder: int, make_daemon: Callable[[View, Path], Daemon], report_to: int) -> None:
+def _run_init(
+    plan: Plan, folder: int, make_daemon: Callable[[View, Path], Daemon], limits: Limits | None, report_to: int
+) -> None:
     """Process 1 of the sandbox: runs hdcd, again when it ends, and takes in the orphans. Does not return."""
     status = 1
     try:
         syscalls.die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         view = namespaces.build_sandbox(plan, folder)
+        if limits is not None:
+            limits.join()
         daemon = make_daemon(view, Path())
         syscalls.set_process_name("init")
         os.umask(0o022)
         report = report_to
         status = 0
-        while (ended := _run_hdcd(daemon, report)) != IDLE_EXIT:
+        while (ended := _run_hdcd(daemon, limits, report)) != IDLE_EXIT:
             report = -1
             if ended == REBOOT_EXIT:
                 view.end_programs()
@@ -182,13 +197,14 @@ def _run_init(plan: Plan, folder: int, make_daemon: Callable[[View, Path], Daemo
         os._exit(status)
 
 
-def _run_hdcd(daemon: Daemon, report_to: int) -> int:
+def _run_hdcd(daemon: Daemon, limits: Limits | None, report_to: int) -> int:
+    before = limits.memory_in_use() if limits is not None else 0
     child = os.fork()
     if child == 0:
         status = 1
         try:
             syscalls.set_process_name("hdcd")
-            status = daemon.serve(lambda: _be_ready(daemon, report_to))
+            status = daemon.serve(lambda: _be_ready(daemon, limits, before, report_to))
         except BaseException:
             traceback.print_exc()
         finally:

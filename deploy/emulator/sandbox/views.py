@@ -73,6 +73,13 @@ def list_processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
+def is_emulator(number: int) -> bool:
+    """Whether a process is a CPU emulator that runs a program of the board."""
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(number) / "cmdline").read_bytes().startswith(EMULATOR)
+    return False
+
+
 def is_program_of(processes: Iterable[int], stat: os.stat_result, to_host: Callable[[str], Path]) -> bool:
     """Whether one of the processes runs the file, by itself or under qemu."""
     for number in processes:

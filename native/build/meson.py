@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
-from core.files import sha256_json, write_atomic
-from native.build.cmake import find_ninja, package_version, run_ninja
-from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+from native.build.cmake import configure_tree, find_ninja, package_version, run_ninja
+from native.build.job import BuildJob, BuildLog
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
@@ -61,18 +59,7 @@ class Meson:
         argv += [f"-Dbuildtype={BUILD_TYPES[job.build_type]}", *(f"-D{n}={v}" for n, v in job.options.items())]
         if session.settings.offline:
             argv.append("--wrap-mode=nodownload")
-        stamp = sha256_json([argv, text, dict(job.environment)])
-        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
-            return
-        shutil.rmtree(job.tree, ignore_errors=True)
-        write_atomic(cross_file, text)
-        session.console.info(f"configuring {job.title}")
-        result = session.runner.run(
-            argv, deadline=deadline, env=_environment(job), on_stdout=log.write, on_stderr=log.write
-        )
-        if not result.ok:
-            raise explain_failure(result, "Configuring", job)
-        write_stamp(job, stamp)
+        configure_tree(session, job, log, deadline, argv, _environment(job), cross_file, text)
 
 
 def _environment(job: BuildJob) -> dict[str, str]:

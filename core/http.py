@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from core.addresses import shown
 from core.errors import NetworkError, NotFoundOnServer, NotTheFile, Offline, ServerUnreached
 from core.files import human_bytes
-from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, shown, split_address
+from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, split_address
 from core.patience import Patience
 from core.session import Session
 

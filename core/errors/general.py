@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 
+from core.addresses import quoted
 from core.errors.base import Category, OhforgeError
 
 
@@ -143,4 +144,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     """The error for a name that is not among `known`, with the nearest one."""
-    return UnknownName(f"There is no {kind} {name!r}; {nearest(name, known)}.")
+    return UnknownName(f"There is no {kind} {quoted(name)}; {nearest(name, known)}.")

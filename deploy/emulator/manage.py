@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +15,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from core.configuration import load_settings
 from core.console import Console, closed_when_full
 from core.errors import Interrupted, OhforgeError, UnknownName, UsageError, explain_exception, nearest
-from core.files import read_amount
+from core.files import read_amount, remove_all
 from deploy.board.profiles import list_profiles, load_profile
 from deploy.emulator.board.boards import (
     DATA,
@@ -215,7 +214,7 @@ def remove(serial: str) -> Answer:
     """Stops a board and deletes its folder."""
     board = _board(serial)
     stop_board(board)
-    shutil.rmtree(board.folder)
+    remove_all(board.folder)
     return {"removed": str(board.folder)}, [f"{board.folder} removed"]
 
 

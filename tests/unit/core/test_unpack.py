@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from core.errors import DamagedArchive, HostileArchive
 from core.files import remove_tree
 from core.tree import Limits
-from core.unpack import unpack_tar, unpack_zip
+from core.unpack import read_zip_member, unpack_tar, unpack_zip
 
 Entry = tuple[str, bytes | str | None, int]
 """(name, content, mode): text is a link's target, None a folder."""
@@ -383,3 +383,32 @@ def test_an_xz_file_of_the_highest_usual_preset_unpacks(tmp_path: Path) -> None:
     plain = make_tar(tmp_path / "a.tar", TREE, "w").read_bytes()
     (tmp_path / "a.tar.xz").write_bytes(lzma.compress(plain, preset=9 | lzma.PRESET_EXTREME))
     assert unpack_tar(tmp_path / "a.tar.xz", tmp_path / "out").files == 4
+
+
+def test_a_member_that_claims_more_than_any_archive_holds_is_refused_at_once(tmp_path: Path) -> None:
+    huge = 1 << 62
+    sparse = tarfile.TarInfo("x")
+    sparse.type = tarfile.GNUTYPE_SPARSE
+    for info in (tarfile.TarInfo("x"), sparse):
+        info.size = huge
+        (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
+        with pytest.raises(HostileArchive, match="fill the disk"):
+            unpack_tar(tmp_path / "a.tar", tmp_path / "out", subfolder="other")
+
+
+def test_a_member_of_a_zip_is_read_or_refused_as_all_of_it_is(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", [("f", b"y" * 3_000_000, 0o644)])
+    assert b"".join(read_zip_member(path, "f")) == b"y" * 3_000_000
+    whole = path.read_bytes()
+    with pytest.raises(DamagedArchive):
+        list(read_zip_member(path, "g"))
+    for case, (record, at, lie) in ZIP_FIELDS.items():
+        content = bytearray(whole)
+        begin = content.rindex(record) + at
+        content[begin : begin + len(lie)] = lie
+        path.write_bytes(content)
+        if case == "size of the entry":  # it is not believed
+            assert b"".join(read_zip_member(path, "f")) == b"y" * 3_000_000
+            continue
+        with pytest.raises(DamagedArchive):
+            list(read_zip_member(path, "f"))

@@ -66,6 +66,7 @@ def test_verify_takes_the_version_as_the_page_on_the_sdk_shows_it(
     }
 
 
+@pytest.mark.usefixtures("any_depth")
 def test_folders_nested_deeper_than_python_recurses_are_removed(session: Session) -> None:
     sdk = install(session, "5.0.0", "linux-x64")
     nest(sdk.folder / "native", 1900)

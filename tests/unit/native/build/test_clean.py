@@ -77,6 +77,7 @@ def test_what_vanishes_while_its_size_is_asked_for_takes_no_room(
     assert would_remove([folder])[0].size == (folder / "artifact.json").stat().st_size
 
 
+@pytest.mark.usefixtures("any_depth")
 def test_a_tree_deeper_than_python_recurses_is_measured_and_removed(workshop: Workshop) -> None:
     folder = workshop.build().artifact.folder
     nest(folder / "tree", 1200)

@@ -197,9 +197,7 @@ def test_a_named_hdc_that_is_not_there_or_cannot_be_executed_is_an_error(session
             find_hdc(named)
 
 
-@pytest.mark.parametrize(
-    "serial", ["emulated-../../x", "emulated-/etc", "emulated-a/b", "emulated-a\\b"]
-)
+@pytest.mark.parametrize("serial", ["emulated-../../x", "emulated-/etc", "emulated-a/b", "emulated-a\\b"])
 @pytest.mark.parametrize("dry", [False, True])
 def test_no_serial_leads_out_of_the_folder_of_emulated_boards(
     session: Session, tmp_path: Path, serial: str, dry: bool

@@ -35,7 +35,7 @@ from toolchains.install import fetch_sdk
 from toolchains.installed import sdk_root
 
 LIMITS = Limits(ratio_from=4_000_000)
-LONGEST_SECONDS = 10.0
+LONGEST_SECONDS, HANGS_SECONDS = 10.0, 60.0
 MEMORY = 1 << 30
 """Bytes that the process may have."""
 
@@ -122,19 +122,20 @@ def look_at_number(judge: Judge, number: int) -> str:
     return judge.look_at(*any_archive(random, str(judge.outside)), random)
 
 
-def run(folder: Path, numbers: range, tell: Callable[[str], None] = print) -> tuple[Counter[str], list[str]]:
+def run(
+    folder: Path, numbers: range, before_each: Callable[[], object] = lambda: None
+) -> tuple[Counter[str], list[str]]:
     """Judges an archive for each number; returns how often each end came, and what was found."""
     judge, ends, findings = Judge(folder), Counter[str](), list[str]()
     for number in numbers:
-        faulthandler.dump_traceback_later(3 * LONGEST_SECONDS, exit=True)
+        before_each()
         try:
             ends[look_at_number(judge, number)] += 1
         except Finding as finding:
             findings.append(f"{number}: {finding}")
-            tell(findings[-1])
+            print(findings[-1], flush=True)
             remove_tree(folder)
             judge = Judge(folder)
-    faulthandler.cancel_dump_traceback_later()
     return ends, findings
 
 
@@ -147,7 +148,12 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="archive-fuzz-") as folder:
-        ends, findings = run(Path(folder) / "fuzz", range(options.first, options.first + options.count))
+        numbers = range(options.first, options.first + options.count)
+        ends, findings = run(
+            Path(folder) / "fuzz",
+            numbers,
+            lambda: faulthandler.dump_traceback_later(HANGS_SECONDS, exit=True),
+        )
     seconds = time.monotonic() - started
     print(f"{options.count} archives in {seconds:.0f} s: {dict(ends.most_common())}, {len(findings)} findings")
     return 1 if findings else 0

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 OnBytes = Callable[[int], None]
+LONGEST_LINK = 4096
+"""Bytes of where a link leads to: PATH_MAX."""
 XZ_MEMORY = 256 * 1024 * 1024
 """Bytes; `xz -9` makes files that take 65 MiB."""
 
@@ -188,10 +190,11 @@ def _add_tar_member(tree: Tree, tar: tarfile.TarFile, member: tarfile.TarInfo, p
 
 
 def _link_text(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
-    if info.file_size > 4096:
+    if info.file_size > LONGEST_LINK:
         raise HostileArchive(f"The archive holds the link {info.filename!r} with a target of {info.file_size} bytes.")
     try:
-        return file.read(info).decode()
+        with file.open(info) as content:  # not `file.read`: it makes room for what the entry claims to have packed
+            return content.read(LONGEST_LINK).decode()
     except UnicodeDecodeError as error:
         raise HostileArchive(f"The link {info.filename!r} leads to a name that is not text.") from error
 

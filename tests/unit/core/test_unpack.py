@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import lzma
@@ -9,6 +10,7 @@ import os
 import stat
 import subprocess
 import tarfile
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -412,3 +414,20 @@ def test_a_member_of_a_zip_is_read_or_refused_as_all_of_it_is(tmp_path: Path) ->
             continue
         with pytest.raises(DamagedArchive):
             list(read_zip_member(path, "f"))
+
+
+@pytest.mark.parametrize("packed_bytes", [1, 0xFFFFFFF0])
+def test_a_link_in_a_zip_takes_the_memory_of_a_link(tmp_path: Path, packed_bytes: int) -> None:
+    path = make_zip(tmp_path / "a.zip", [("f", b"x", 0o644), ("l", "f", 0o777)])
+    content = bytearray(path.read_bytes())
+    row = content.rindex(b"PK\x01\x02")
+    content[row + 10 : row + 12] = b"\0\0"  # stored; APPNOTE 4.3.12
+    content[row + 20 : row + 24] = packed_bytes.to_bytes(4, "little")
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(DamagedArchive, HostileArchive):
+            unpack_zip(path, tmp_path / "out")
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

@@ -10,8 +10,8 @@ import pytest
 
 from commands.program import OhforgeProgram
 from core.addresses import shown
-from core.errors import UsageError, unknown_name
-from core.http import Fetch
+from core.errors import NotTheFile, UsageError, unknown_name
+from core.http import Fetch, post_json
 from core.session import Session
 from tests.shared.loopback import Loopback
 from tests.support.command_line import said_by
@@ -135,3 +135,14 @@ def test_what_a_client_says_of_an_address_is_not_repeated(session: Session) -> N
     with pytest.raises(UsageError) as caught:
         Fetch(session, "https://anna:SECRET@.host/sdk?token=SECRET").probe()
     assert "SECRET" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[" * 200_000, b'{"a":' * 200_000, b"[" + b"0," * 9_000_000, b"\xff\xfe\xfd", b"nothing"]
+)
+def test_an_answer_that_is_deep_huge_or_no_json_is_not_the_list_that_was_asked_for(
+    session: Session, server: Loopback, answer: bytes
+) -> None:
+    url = server.answer_posts("/list", lambda body: (200, answer))
+    with pytest.raises(NotTheFile):
+        post_json(session, url, {})

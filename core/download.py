@@ -248,6 +248,8 @@ class _Job:
         write_json(self.notes, {"url": shown(self.url), "sha256": self.sha256, **asdict(remote)})
 
     def _resumable_part(self) -> tuple[RemoteState, int]:
+        if self.part.is_symlink():
+            self._forget_part()  # it would be written through
         if not self.part.is_file():
             return RemoteState(), 0
         noted, origin = self._noted()

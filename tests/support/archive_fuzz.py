@@ -35,7 +35,8 @@ from toolchains.install import fetch_sdk
 from toolchains.installed import sdk_root
 
 LIMITS = Limits(ratio_from=4_000_000)
-LONGEST_SECONDS, HANGS_SECONDS = 10.0, 60.0
+LONGEST_SECONDS, HANGS_SECONDS = 30.0, 60.0
+OUTSIDE = "outside-of-archives"
 MEMORY = 1 << 30
 """Bytes that the process may have."""
 
@@ -49,7 +50,7 @@ class Judge:
 
     def __init__(self, folder: Path) -> None:
         # The same for every run, so that the same number makes the same bytes.
-        self.outside, self._box = Path(tempfile.gettempdir(), "outside-of-archives"), folder / "box"
+        self.outside, self._box = Path(tempfile.gettempdir(), OUTSIDE), folder / "box"
         for made in (self.outside, self._box):
             made.mkdir(parents=True, exist_ok=True)
         (self.outside / "kept").write_text("kept")
@@ -154,6 +155,7 @@ def main() -> int:
             numbers,
             lambda: faulthandler.dump_traceback_later(HANGS_SECONDS, exit=True),
         )
+    remove_tree(Path(tempfile.gettempdir(), OUTSIDE))
     seconds = time.monotonic() - started
     print(f"{options.count} archives in {seconds:.0f} s: {dict(ends.most_common())}, {len(findings)} findings")
     return 1 if findings else 0

@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import re
 import shutil
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,32 +47,21 @@ class CMake:
 
     def _configure(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
         additions = job.tree / "ohforge-additions.cmake"
+        text = render_additions(job)
         argv = _configure_words(job, additions)
-        configure_tree(session, job, log, deadline, argv, job.environment, additions, render_additions(job))
-
-
-def configure_tree(
-    session: Session,
-    job: BuildJob,
-    log: BuildLog,
-    deadline: Deadline,
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    file: Path,
-    text: str,
-) -> None:
-    """Configures a tree by `argv`, which reads `file` with `text`, unless it is configured so. Raises BuildError."""
-    stamp = sha256_json([argv, text, dict(job.environment)])
-    if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
-        return
-    # A tree that was configured otherwise keeps some of the old values: they are read once only.
-    remove_tree(job.tree)
-    write_atomic(file, text)
-    session.console.info(f"configuring {job.title}")
-    result = session.runner.run(argv, deadline=deadline, env=environment, on_stdout=log.write, on_stderr=log.write)
-    if not result.ok:
-        raise explain_failure(result, "Configuring", job)
-    write_stamp(job, stamp)
+        stamp = sha256_json([argv, text, dict(job.environment)])
+        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
+            return
+        # A tree that was configured otherwise keeps some of the old values: CMake only reads them once.
+        remove_tree(job.tree)
+        write_atomic(additions, text)
+        session.console.info(f"configuring {job.title}")
+        result = session.runner.run(
+            argv, deadline=deadline, env=job.environment, on_stdout=log.write, on_stderr=log.write
+        )
+        if not result.ok:
+            raise explain_failure(result, "Configuring", job)
+        write_stamp(job, stamp)
 
 
 def run_ninja(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:

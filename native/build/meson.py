@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
-from native.build.cmake import configure_tree, find_ninja, package_version, run_ninja
-from native.build.job import BuildJob, BuildLog
+from core.files import remove_tree, sha256_json, write_atomic
+from native.build.cmake import find_ninja, package_version, run_ninja
+from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
@@ -59,7 +60,18 @@ class Meson:
         argv += [f"-Dbuildtype={BUILD_TYPES[job.build_type]}", *(f"-D{n}={v}" for n, v in job.options.items())]
         if session.settings.offline:
             argv.append("--wrap-mode=nodownload")
-        configure_tree(session, job, log, deadline, argv, _environment(job), cross_file, text)
+        stamp = sha256_json([argv, text, dict(job.environment)])
+        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
+            return
+        remove_tree(job.tree)
+        write_atomic(cross_file, text)
+        session.console.info(f"configuring {job.title}")
+        result = session.runner.run(
+            argv, deadline=deadline, env=_environment(job), on_stdout=log.write, on_stderr=log.write
+        )
+        if not result.ok:
+            raise explain_failure(result, "Configuring", job)
+        write_stamp(job, stamp)
 
 
 def _environment(job: BuildJob) -> dict[str, str]:

@@ -44,12 +44,20 @@ def fetch(session: Session, name: str) -> Answer:
     return Answer({"name": model.name, "path": str(model.path), "size": model.size, "sha256": model.sha256})
 
 
-@command(positional=("file",), help={"file": "A .gguf or .ms file, or a name that `ohforge model.list` shows."})
+@command(
+    positional=("file",),
+    changes=True,
+    dry=True,
+    help={"file": "A .gguf or .ms file, or a name that `ohforge model.list` shows, which is fetched."},
+)
 def inspect(session: Session, file: str) -> Answer:
     """Say what is in a model file; only its header is read."""
+    from core.dry import tell
     from native.models.inspect import describe_lines, inspect_model
-    from native.models.models import locate_model
+    from native.models.models import locate_model, would_locate
 
+    if session.dry and (would := would_locate(session, file)) and would[0].action == "fetch":
+        return Answer(tell(session.console, would))
     description = inspect_model(locate_model(session, file))
     for line in describe_lines(description):
         session.console.info(line)

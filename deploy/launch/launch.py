@@ -78,7 +78,14 @@ def ready_model(session: Session, board: Board, model: Model, request: LaunchReq
     run = dataclasses.replace(
         _of_product(recipe.name, recipe.version, spec.product, words),
         program=recipe.name,
-        files=(FileToPlace(local=model.path, name=name, sha256=model.sha256), *beside.files),
+        files=(
+            FileToPlace(local=model.path, name=name, sha256=model.sha256),
+            *(
+                FileToPlace(local=piece.path, name=_name_on_board(piece.path), sha256=piece.sha256)
+                for piece in model.pieces
+            ),
+            *beside.files,
+        ),
         model=model,
         spec=spec,
     )

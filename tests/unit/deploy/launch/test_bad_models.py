@@ -35,7 +35,7 @@ REFUSED: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "git-lfs pointer": ("a.ms", lambda: b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS pointer"),
     "MindIR": ("a.ms", lambda: b"\x0a\x050.1.0\x12\x09MindSpore", "looks like a MindIR model"),
     "zip": ("a.ms", lambda: b"PK\x03\x04" + bytes(32), "archive"),
-    "zeros": ("a.ms", lambda: bytes(4096), "identifier MSL2 is missing"),
+    "zeros": ("a.ms", lambda: bytes(4096), "begins with zeros"),
     "an index into nowhere": (
         "a.ms",
         lambda: changed(nodes=(NodeToWrite(operator=ADD, inputs=(0, 9), outputs=(3,)),)),

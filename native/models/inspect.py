@@ -12,7 +12,8 @@ from native.formats.flatbuffer import printable
 from native.formats.foreign import HEAD_BYTES, recognise
 
 if TYPE_CHECKING:
-    from native.formats.ms import MsInfo, MsTensor
+    from native.formats.ms import MsInfo
+    from native.formats.ms_graph import MsTensor
     from native.models.gguf_model import GgufModel
 
 GGUF_MAGIC = b"GGUF"
@@ -88,7 +89,9 @@ def _describe_ms(info: MsInfo) -> dict[str, Any]:
         "external_files": list(info.external_files),
         "dynamic": list(info.dynamic),
         "obfuscated": info.obfuscated,
-        "reference_runtime_lacks": list(info.missing_in_reference),
+        "reference_runtime_lacks": list(info.reference_lacks),
+        "training": bool(info.training),
+        "offline": info.offline,
         "problems": list(info.problems),
         "notes": _ms_notes(info),
     }
@@ -115,6 +118,20 @@ def _ms_notes(info: MsInfo) -> list[str]:
         )
     if info.external_files:
         notes.append(f"Weights are in {', '.join(info.external_files)}, which must lie beside the model on the board.")
+    if info.training:
+        notes.append(
+            f"It is a graph for training ({', '.join(info.training[:3])} …); board.run takes graphs for inference."
+        )
+    if info.offline:
+        notes.append(
+            "It was compiled offline for one kind of device (nothing but custom operators); only a board with that "
+            "device can run it (--device nnrt)."
+        )
+    if info.zero_tail:
+        notes.append(
+            f"The last {info.zero_tail} of its {info.file_size} bytes are zeros: weights that are zero, padding, or a "
+            "download that did not end."
+        )
     if info.compressions:
         notes.append(
             f"Weights are compressed ({', '.join(info.compressions)}); the reference runtime cannot unpack them."
@@ -140,7 +157,7 @@ def _ms_lines(model: Mapping[str, Any]) -> list[tuple[str, str]]:
         *[("output", _tensor_text(tensor)) for tensor in model["outputs"]],
         ("operators", f"{model['nodes']}: {_shortened(operators)}"),
         ("weights", human_bytes(model["weight_bytes"]) + (f" ({dtypes})" if dtypes else "")),
-        ("reference runtime", f"lacks {', '.join(lacks)}" if lacks else "has all operators"),
+        ("reference runtime", f"lacks {_shortened(lacks)}" if lacks else "can run it"),
     ]
     lines += [("note", note) for note in model["notes"]]
     return lines + [("problem", problem) for problem in model["problems"]]

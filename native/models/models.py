@@ -30,6 +30,8 @@ from core.unpack import read_zip_member
 from native.models.inspect import model_kind
 from native.source.pypi import fetch_file
 
+REFERENCE_LACKS = "reference_runtime_lacks"
+"""Key of the summary of a ``.ms`` model: what our reference runtime does not compute of it."""
 DATA = Path(__file__).resolve().parent / "models.yaml"
 
 
@@ -413,7 +415,7 @@ def _summary_of_ms(path: Path) -> tuple[dict[str, object], str]:
     from native.models.inspect import inspect_model
 
     require_sound(path, read_ms(path))
-    kept = ("name", "version", "converter", "source_format", "inputs", "outputs", "operators", "nodes")
+    kept = ("name", "version", "converter", "source_format", "inputs", "outputs", "operators", "nodes", REFERENCE_LACKS)
     description = inspect_model(path)
     return {key: description[key] for key in kept if key in description}, ""
 

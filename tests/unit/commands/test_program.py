@@ -21,7 +21,17 @@ from core.session import PROJECT, Session
 OHFORGE = Path(sys.executable).with_name("ohforge")
 CHANGING = {
     *("board.clean", "board.lock", "board.pull", "board.push", "board.run", "board.shell", "board.unlock"),
-    *("build.build", "build.clean", "demo", "model.fetch", "model.inspect", "sdk.fetch", "sdk.remove", "source.build"),
+    *(
+        "build.build",
+        "build.clean",
+        "demo",
+        "model.fetch",
+        "model.fit",
+        "model.inspect",
+        "sdk.fetch",
+        "sdk.remove",
+        "source.build",
+    ),
     *("toolchain.env", "toolchain.presets", "toolchain.render"),
 }
 READING = {

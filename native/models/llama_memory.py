@@ -77,7 +77,7 @@ def find_need(info: GgufInfo, settings: LlamaSettings) -> MemoryNeed:
     return MemoryNeed(
         weights=info.weight_bytes,
         kv=_kv_bytes(info, settings, context),
-        compute=4 * tokens * (info.vocabulary + 2 * info.embedding_length),
+        compute=4 * tokens * _floats_at_once(info, context),
         output=4 * info.vocabulary,
         repack=sum(tensor.size for tensor in _rearranged(info, settings.rearranged)),
         process=PROCESS,
@@ -98,6 +98,15 @@ def find_doubts(info: GgufInfo) -> list[str]:
 
 def pad(tokens: int) -> int:
     return -(-tokens // CONTEXT_STEP) * CONTEXT_STEP
+
+
+def _floats_at_once(info: GgufInfo, context: int) -> int:
+    """Numbers that are held for each token of a batch where it takes most: at the end, or between the layers' halves."""
+    width = info.embedding_length
+    experts = info.of_architecture("expert_used_count") * info.of_architecture("expert_feed_forward_length")
+    # Half a number for each cell of the context: the mask of attention, in half precision.
+    in_a_layer = 3 * max(info.feed_forward_length, experts) + 4 * width + context // 2
+    return max(info.vocabulary + 2 * width, in_a_layer)
 
 
 def _kv_bytes(info: GgufInfo, settings: LlamaSettings, context: int) -> int:

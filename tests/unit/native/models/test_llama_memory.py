@@ -126,6 +126,11 @@ def mistral_7b() -> Shapes:
     return llama(**STUDIED, vocabulary=32_768, kinds={"": "IQ4_NL", "output": "Q6_K"})
 
 
+def of_few_words(width: int, inner: int, heads: int) -> Shapes:
+    """So that it is not the vocabulary which decides what a token takes."""
+    return llama(layers=2, width=width, inner=inner, heads=heads, kv_heads=2, vocabulary=1000, kinds={"": "F16"})
+
+
 def gemma3_270m() -> Shapes:
     return gemma3(layers=18, width=640, inner=2048, kinds={"": "Q4_K", "token_embd": "Q8_0"})
 
@@ -185,6 +190,15 @@ LOGGED: list[tuple[Callable[[], Shapes], dict[str, Any], dict[str, float]]] = [
         {"context": 8192, "ubatch": 128},
         {"weights": 1548.25, "kv": 416 + 221, "compute": 127.25, "output": 0.98},
     ),
+    (mistral_7b, {"context": 4096, "ubatch": 64}, {"weights": 3922.02, "kv": 512, "compute": 15.0, "output": 0.12}),
+    (llama_3b, {"context": 1024, "ubatch": 256}, {"weights": 2107.0, "kv": 112, "compute": 131.25, "output": 0.49}),
+    (lambda: llama_8b({"": "Q8_0"}), {"context": 512}, {"weights": 8137.64, "kv": 64, "compute": 266.5}),
+    (qwen3_small, {"context": 300, "ubatch": 32}, {"weights": 358.21, "kv": 56, "output": 0.58}),
+    (lambda: llama_8b(Q2_K), {"context": 512, "rearranged": "dotprod"}, {"weights": 3024.38, "repack": 482.98}),
+    (smollm2, {"context": 8192, "ubatch": 16, "kv_type": "q5_1"}, {"weights": 92.1, "kv": 67.5, "compute": 3.11}),
+    (lambda: of_few_words(1024, 3072, 8), {"context": 32_768, "ubatch": 64}, {"compute": 7.25}),
+    (lambda: of_few_words(4096, 11_008, 32), {"context": 512, "ubatch": 128}, {"compute": 24.25}),
+    (lambda: of_few_words(2048, 5632, 32), {"context": 512, "ubatch": 128}, {"compute": 12.38}),
 ]
 
 
@@ -200,6 +214,12 @@ def test_each_buffer_has_the_size_that_llama_cpp_logs(
     need = find_need(read_shapes(tmp_path, shapes()), LlamaSettings(**settings))
     found = {name: getattr(need, name) / MIB for name in logged}
     assert found == pytest.approx(logged, abs=0.1, rel=0)
+
+
+def test_for_qwen3_with_a_short_context_llama_cpps_allocator_takes_a_little_more(tmp_path: Path) -> None:
+    """19.33 MiB as logged: gaps between its buffers, which no formula of ours has; from 2048 tokens on there are none."""
+    need = find_need(read_shapes(tmp_path, qwen3_small()), LlamaSettings(context=300, ubatch=32))
+    assert 0 < 19.33 - need.compute / MIB < 0.6
 
 
 def test_of_the_studied_models_all_but_the_table_of_tokens_is_read_for_each_token(tmp_path: Path) -> None:

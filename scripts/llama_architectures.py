@@ -1,6 +1,6 @@
 """Writes native/programs/llama/architectures.yaml from a llama.cpp source tree: which architectures it knows.
 
-    python scripts/llama_architectures.py TREE
+    python scripts/llama_architectures.py TREE [FILE]
 
 TREE is the unpacked source of the recipe's pin (`ohforge build --target llama` leaves it in the cache, under sources/).
 """
@@ -54,4 +54,5 @@ def read_windows(folder: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(architectures_file(Path(sys.argv[1])), encoding="utf-8")
+    target = Path(sys.argv[2]) if len(sys.argv) > 2 else FILE
+    target.write_text(architectures_file(Path(sys.argv[1])), encoding="utf-8")

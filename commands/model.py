@@ -58,8 +58,8 @@ def inspect(session: Session, file: str) -> Answer:
     from native.models.inspect import describe_lines, inspect_model
     from native.models.models import locate_model, would_locate
 
-    if session.dry and (would := would_locate(session, file)) and would[0].action == "fetch":
-        return Answer(tell(session.console, would))
+    if session.dry:
+        return Answer(tell(session.console, would_locate(session, file)))
     description = inspect_model(locate_model(session, file))
     for line in describe_lines(description):
         session.console.info(line)
@@ -98,8 +98,8 @@ def fit(
     from core.dry import tell
     from native.models.models import would_locate
 
-    if session.dry and (would := would_locate(session, model)) and would[0].action == "fetch":
-        return Answer(tell(session.console, would))
+    if session.dry:
+        return Answer(tell(session.console, would_locate(session, model)))
     request = FitRequest(
         model=model, board=board, choice=choice, context=context, ubatch=ubatch, kv_type=kv_type, repack=not no_repack
     )

@@ -46,7 +46,7 @@ from deploy.emulator.board.boards import create_board, start_board, stop_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.emulator.sandbox.tools import MARK, MARK_AT
 from deploy.hdc.board import HdcBoard
-from deploy.hdc.choose import stand_in
+from deploy.hdc.emulated import stand_in
 from deploy.launch.launch import run_shell
 from deploy.transfer import chunks
 from deploy.transfer.push import TransferSummary, place_program, push_files

@@ -17,7 +17,9 @@ from core.files import human_bytes
 from core.session import Session
 from deploy.board.profiles import load_profile
 from deploy.hdc.board import Hdc, HdcBoard
-from deploy.hdc.choose import DEFAULT_PROFILE, EMULATED, UNKNOWN_BOARD, Target, find_hdc, list_targets, stand_in
+from deploy.hdc.choose import UNKNOWN_BOARD, find_hdc
+from deploy.hdc.emulated import DEFAULT_PROFILE, EMULATED, stand_in
+from deploy.hdc.targets import Target, list_targets
 from deploy.hdc.version import read_version
 from toolchains.catalogue import read_catalogue
 

@@ -367,7 +367,7 @@ class HdcBoard:
         except DeadlineExpired as late:
             # A server that writes to a board which does not read serves nobody else until it is ended.
             raise DeadlineExpired(f"{late.message} {self._free_server()}", remedy=late.remedy) from None
-        text = without_log_lines(f"{result.text}\n{result.error_text}").strip()
+        text = without_log_lines(result.text).strip()
         finished = FINISHED.search(text)
         what = f"sending {source} to {target}" if direction == "send" else f"receiving {source}"
         if finished is None or "[Fail]" in text:

@@ -27,8 +27,10 @@ from deploy.board.profiles import load_profile
 from deploy.emulator.board.boards import create_board, start_board, stop_board
 from deploy.emulator.board.faults import FAULTS, FaultFile
 from deploy.hdc.board import Hdc, HdcBoard
-from deploy.hdc.choose import choose_board, list_targets, stand_in
+from deploy.hdc.choose import choose_board
+from deploy.hdc.emulated import stand_in
 from deploy.hdc.fit import describe_board
+from deploy.hdc.targets import list_targets
 from deploy.launch.launch import run_shell
 from deploy.run.execute import execute
 from deploy.transfer.clean import clean_board

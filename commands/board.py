@@ -138,7 +138,7 @@ def shell(
     """Run a command line on a board: `ohforge board.shell "ls /data"`, or after `--`; its exit status is handed on."""
     from core.dry import Would, tell
     from core.errors import UsageError
-    from deploy.launch.launch import run_shell
+    from deploy.launch.shell import run_shell
 
     words = (*filter(None, [line]), *words)
     if not words:

@@ -9,13 +9,13 @@ second hdc that reports whether it is dead.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +25,6 @@ from core.errors import (
     ContentDiffers,
     DeadlineExpired,
     HdcNotFound,
-    HostToolMissing,
     Interrupted,
     LostConnection,
     OhforgeError,
@@ -34,7 +33,7 @@ from core.errors import (
     UsageError,
 )
 from core.patience import Patience
-from core.process import OnOutput, Result
+from core.process import OnOutput
 from core.session import Session
 from deploy.board.protocol import Profile, ShellResult
 from deploy.board.script import (
@@ -53,6 +52,7 @@ from deploy.board.script import (
 )
 from deploy.hdc.errors import Fault, confirm_request, find_fault, make_error, what_hdc_said, without_log_lines
 from deploy.hdc.paths import check_key, check_local_file, check_remote_path, harmless_source, harmless_target
+from deploy.hdc.program import Hdc
 
 T = TypeVar("T")
 STOP_SECONDS = 15.0
@@ -67,38 +67,26 @@ FINISHED = re.compile(r"FileTransfer finish, Size:(\d+), File count = (\d+)")
 TCP_KEY = re.compile(r"[\w.-]+:\d{1,5}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hdc:
-    """How hdc is called: the real program, or the stand-in of the emulated boards."""
-
-    argv: tuple[str, ...]
-    title: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    emulated: bool = False
-    renew: Callable[[Session], Hdc] | None = None
-    """Ends the server and returns an hdc with a new one; None when the server is not ours to end."""
-
-    def call(
-        self, session: Session, words: tuple[str, ...], *, deadline: Deadline, on_stdout: OnOutput | None = None
-    ) -> Result:
-        """Runs one hdc command. Its exit status means nothing. Raises HdcNotFound when there is no such program."""
-        environment = dict(self.environment)
-        try:
-            return session.runner.run([*self.argv, *words], deadline=deadline, env=environment, on_stdout=on_stdout)
-        except HostToolMissing as error:
-            raise HdcNotFound(f"hdc cannot be started: {error.message}") from error
-
-
 class HdcBoard:
-    """A board behind hdc (implements `deploy.board.protocol.Board`). `pause` waits the given seconds between attempts."""
+    """A board behind hdc (implements `deploy.board.protocol.Board`).
+
+    `read_profile` is called when something of the profile is needed: a short command needs nothing of it, and reading
+    takes longer than hdc. `pause` waits the given seconds between attempts.
+    """
 
     def __init__(
-        self, session: Session, hdc: Hdc, serial: str, profile: Profile, *, pause: Callable[[float], None] = time.sleep
+        self,
+        session: Session,
+        hdc: Hdc,
+        serial: str,
+        read_profile: Callable[[], Profile],
+        *,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         check_key(serial)
         self._session = session
         self._serial = serial
-        self._profile = profile
+        self._read_profile = read_profile
         self._pause = pause
         self.hdc = hdc
 
@@ -106,9 +94,9 @@ class HdcBoard:
     def serial(self) -> str:
         return self._serial
 
-    @property
+    @functools.cached_property
     def profile(self) -> Profile:
-        return self._profile
+        return self._read_profile()
 
     @property
     def emulated(self) -> bool:
@@ -151,16 +139,27 @@ class HdcBoard:
             try:
                 return once()
             except _Refused as refused:
-                fault = refused.fault
-                if fault is None or deadline.expired or not self._mend(refused, fault, pauses, mended, deadline):
-                    if fault is not None and fault.server_remembers and self._is_tcp:
-                        self._free_server()
-                    raise self._error(refused) from None
+                last = refused
+                try:
+                    if not deadline.expired and self._mend(refused, pauses, mended, deadline):
+                        continue
+                except _Refused as again:
+                    last = again
+                self._give_up(last.fault)
+                raise self._error(last) from None
 
-    def _mend(
-        self, refused: _Refused, fault: Fault, pauses: Iterator[float], mended: set[str], deadline: Deadline
-    ) -> bool:
-        """Does what is to be done about a refusal; False when there is nothing, or no more."""
+    def _give_up(self, fault: Fault | None) -> None:
+        """Leaves the board's own server so that the next command finds its way."""
+        if fault is not None and fault.server_remembers and self._is_tcp:
+            self._free_server()
+        elif fault is not None and fault.reconnect and self.hdc.connected is not None:
+            self.hdc.connected(False)
+
+    def _mend(self, refused: _Refused, pauses: Iterator[float], mended: set[str], deadline: Deadline) -> bool:
+        """Does what is to be done about a refusal; False when there is nothing, or no more. Raises _Refused for another."""
+        fault = refused.fault
+        if fault is None:
+            return False
         if fault.asks_user or (fault.new_server and self.hdc.renew is not None and self._is_tcp):
             if fault.id in mended:
                 return False
@@ -215,7 +214,7 @@ class HdcBoard:
         raise LostConnection(f"Board {self._serial} gave no answer to {PROBES.times} questions.")
 
     def _wait_for_user(self, deadline: Deadline) -> bool:
-        """Waits until the board's user has confirmed; False when the time is over."""
+        """Waits until the board's user has confirmed; False when the time is over. Raises _Refused when he refuses."""
         waiting = deadline.within(self._session.settings.timeouts.authorise, f"the user of board {self._serial}")
         self._session.console.info(confirm_request(self._serial, waiting.remaining))
         for _ in CONFIRMATION.rounds(waiting, self._pause):
@@ -226,7 +225,7 @@ class HdcBoard:
                 continue
             except _Refused as still:
                 if still.fault is None or not still.fault.asks_user:
-                    raise self._error(still) from None
+                    raise
         return False
 
     def _free_server(self) -> str:
@@ -308,7 +307,7 @@ class HdcBoard:
         )
 
     def _shell_by_file(self, script: str, folder: str, deadline: Deadline, on_output: OnOutput | None) -> ShellResult:
-        remote = f"{self._profile.device_dir}/ohforge-{new_token()}.sh"
+        remote = f"{self.profile.device_dir}/ohforge-{new_token()}.sh"
         content = os.fsencode(script) + b"\n"
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
 

@@ -23,9 +23,9 @@ from core.errors import (
 )
 from core.session import Session
 from core.settings import BoardEntry
-from deploy.board.profiles import load_profile
+from deploy.board.profiles import check_profile, load_profile
 from deploy.board.protocol import Board
-from deploy.hdc.board import CONFIRMATION, RETRIES, TCP_KEY, Hdc, HdcBoard
+from deploy.hdc.board import RETRIES, TCP_KEY, HdcBoard
 from deploy.hdc.emulated import (
     DEFAULT_PROFILE,
     EMULATED,
@@ -34,15 +34,15 @@ from deploy.hdc.emulated import (
     emulated_boards,
     find_emulated,
 )
-from deploy.hdc.errors import confirm_request
 from deploy.hdc.paths import check_key
-from deploy.hdc.servers import claim_usb_first, connect_board, own_hdc, own_servers
+from deploy.hdc.program import Hdc
+from deploy.hdc.servers import claim_usb_first, connect_board, connected_hdc, end_unused, own_hdc, own_servers
 from deploy.hdc.targets import ask_servers, list_targets
 from deploy.lease.lease import LeasePlace
 
 UNKNOWN_BOARD = "generic"
 READY_SECONDS = 20.0
-OR_EMULATED = f"or use the emulated board with --board {DEFAULT_PROFILE}"
+USE_EMULATED = f"use the emulated board with --board {DEFAULT_PROFILE}"
 
 
 def choose_board(session: Session, name: str = "") -> Board:
@@ -68,12 +68,15 @@ def choose_board(session: Session, name: str = "") -> Board:
         return _real_board(session, server, usable[0], entry, "the only connected board")
     for key, (target, server) in targets.items():
         if target.state == "Unauthorized":
-            return _accepted_board(session, server, key, entry_of(session, key), "the only board")
+            try:
+                return _accepted_board(session, server, key, entry_of(session, key), "the only board")
+            except BoardUnauthorised as refused:
+                raise BoardUnauthorised(refused.message, remedy=f"{refused.remedy} Or {USE_EMULATED}.") from None
     if targets:
         lost = ", ".join(f"{key} ({target.state.lower()})" for key, (target, _) in targets.items())
         raise BoardOffline(
             f"No board was named, and hdc knows none that can be used, only {lost}.",
-            remedy=f"Reconnect it, {OR_EMULATED}; a TCP board that is gone for good is forgotten after `hdc kill`.",
+            remedy=f"Reconnect it, or {USE_EMULATED}; a TCP board that is gone for good is forgotten after `hdc kill`.",
         )
     return default_board(session, "no real board is connected")
 
@@ -159,6 +162,8 @@ def _tcp_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str
     """A board at an address: connected when it is not, through a server of its own unless one is named."""
     if entry.hdc_server or not session.settings.own_servers:
         server = at_server(hdc, entry.hdc_server)
+    elif (known := connected_hdc(session, hdc, key)) is not None:
+        return _real_board(session, known, key, entry, why)
     else:
         claim_usb_first(session, hdc)
         server = own_hdc(session, hdc, key)
@@ -180,6 +185,8 @@ def _connect(session: Session, hdc: Hdc, server: Hdc, key: str) -> tuple[Hdc, bo
             return connect_board(session, server, key)
         except BoardOffline as offline:
             other = _with_connection(session, hdc, key)
+            if other is not None or pause is None:
+                end_unused(session, server, key)
             if other is not None:
                 return other, False
             if pause is None:
@@ -204,33 +211,19 @@ def known_names(session: Session, keys: Sequence[str]) -> list[str]:
 
 
 def _accepted_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> Board:
-    """A board whose user is asked now; it may swallow the first command after the answer."""
-    _wait_for_user(session, hdc, key)
+    """A board whose user is asked now. Raises BoardUnauthorised when he does not agree in time."""
     board = _real_board(session, hdc, key, entry, why)
-    board.make_ready(Deadline.after(READY_SECONDS, f"a sign of life of board {key}"))
+    seconds = READY_SECONDS + session.settings.timeouts.authorise
+    board.make_ready(Deadline.after(seconds, f"the user of board {key}"))
     return board
 
 
-def _wait_for_user(session: Session, hdc: Hdc, key: str) -> None:
-    """Waits until the board's user has confirmed. Raises BoardUnauthorised when that takes too long."""
-    waiting = Deadline.after(session.settings.timeouts.authorise, f"the user of board {key}")
-    if not waiting.expired:
-        session.console.info(confirm_request(key, waiting.remaining))
-    for _ in CONFIRMATION.rounds(waiting):
-        if any(target.key == key and target.state == "Connected" for target in list_targets(session, hdc)):
-            return
-    raise BoardUnauthorised(
-        f"Board {key} has not accepted this computer's key (waited {waiting.seconds:g} s).",
-        remedy="Confirm the dialog on the board's screen, then run again; ohforge.timeouts.authorise waits longer for it; "
-        f"{OR_EMULATED}.",
-    )
-
-
 def _real_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> HdcBoard:
-    profile = load_profile(entry.profile or UNKNOWN_BOARD)
-    kind = "" if profile.name == UNKNOWN_BOARD else f", {profile.title}"
+    profile = entry.profile or UNKNOWN_BOARD
+    check_profile(profile)
+    kind = "" if profile == UNKNOWN_BOARD else f", {profile}"
     session.console.chosen("board", f"{key}{kind}", f"{why}; hdc is {hdc.argv[0]}")
-    return HdcBoard(session, hdc, key, profile)
+    return HdcBoard(session, hdc, key, lambda: load_profile(profile))
 
 
 def entry_of(session: Session, key: str) -> BoardEntry:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from core.errors import ConfigurationError, NoBoard
 from core.session import PROJECT, Session
-from deploy.board.profiles import list_profiles, load_profile
+from deploy.board.profiles import check_profile, list_profiles, load_profile
 from deploy.board.protocol import Board
-from deploy.hdc.board import Hdc, HdcBoard
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.paths import check_key
+from deploy.hdc.program import Hdc
 from deploy.hdc.servers import with_folder
 
 EMULATED = "emulated-"
@@ -83,7 +84,7 @@ def emulated_board(session: Session, serial: str, profile: str, why: str) -> Boa
     Raises NoBoard for a serial that hdc would not take, ConfigurationError when it is of another kind.
     """
     check_key(serial)
-    loaded = load_profile(profile, emulated=True)
+    check_profile(profile)
     name = serial.removeprefix(EMULATED)
     if name != profile:
         kind = _kind_of_emulated(session, session.settings.emulated_boards / serial, profile)
@@ -93,7 +94,7 @@ def emulated_board(session: Session, serial: str, profile: str, why: str) -> Boa
                 remedy="Choose another name for it under ohforge.boards.",
             )
     session.console.chosen("board", f"emulated {name}" + (f", a {profile}" if name != profile else ""), why)
-    return HdcBoard(session, stand_in(session, serial), serial, loaded)
+    return HdcBoard(session, stand_in(session, serial), serial, lambda: load_profile(profile, emulated=True))
 
 
 def _kind_of_emulated(session: Session, folder: Path, profile: str) -> str:

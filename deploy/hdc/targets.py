@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from core.deadline import Deadline
 from core.errors import BoardError, DeadlineExpired
 from core.session import Session
-from deploy.hdc.board import Hdc
 from deploy.hdc.errors import find_fault, make_error, without_log_lines
 from deploy.hdc.paths import is_key
+from deploy.hdc.program import Hdc
 
 LIST_SECONDS = 30.0
 """hdc itself waits about 12 s for a server that does not come up."""
 OTHER_LIST_SECONDS = 15.0
+NONE = "[Empty]"
 STATES = ("Connected", "Offline", "Unauthorized", "Ready", "Unknown", "UNKNOW")
 CONNECTIONS = ("USB", "TCP", "UART", "BT")
 
@@ -34,11 +35,13 @@ def list_targets(session: Session, hdc: Hdc, seconds: float = LIST_SECONDS) -> l
     """The boards that an hdc server knows. Raises HdcServerError when there is no server to be had."""
     result = hdc.call(session, ("list", "targets", "-v"), deadline=Deadline.after(seconds, "the list of boards"))
     # On standard error stands that there is no server, or what anybody else has to say: never a board.
-    everything = without_log_lines(f"{result.text}\n{result.error_text}").strip()
-    fault = find_fault(everything, "list")
-    if fault is not None or "[Fail]" in result.text:
-        raise make_error(fault, everything, subject="Listing the boards")
-    return read_targets(result.text)
+    targets = read_targets(result.text)
+    if not targets and NONE not in result.text:
+        everything = without_log_lines(f"{result.text}\n{result.error_text}").strip()
+        fault = find_fault(everything, "list")
+        if fault is not None or "[Fail]" in result.text:
+            raise make_error(fault, everything, subject="Listing the boards")
+    return targets
 
 
 def read_targets(text: str) -> list[Target]:

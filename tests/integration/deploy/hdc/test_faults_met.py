@@ -16,7 +16,7 @@ from deploy.emulator.board.boards import EmulatedBoard, create_board, second_boa
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import servers as server
 from deploy.hdc.choose import choose_board
-from deploy.launch.launch import run_shell
+from deploy.launch.shell import run_shell
 from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port
 from tests.support.tiny_elf import write_arm64

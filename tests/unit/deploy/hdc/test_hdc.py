@@ -34,8 +34,9 @@ from core.process import OnOutput, Result
 from core.session import Session
 from core.testing import Answer, FakeRunner
 from deploy.board.protocol import Profile
-from deploy.hdc.board import Hdc, HdcBoard
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.paths import check_key
+from deploy.hdc.program import Hdc
 from tests.support.hdc_answers import answered, cut_off, in_turn, received, sent, token_of
 
 KEY = "7001005458323933328a01bce16d3800"
@@ -61,7 +62,7 @@ def make_board(session: Session) -> MakeBoard:
             dataclasses.replace(session, runner=runner),
             Hdc(argv=("hdc",), title="hdc"),
             key,
-            PROFILE,
+            lambda: PROFILE,
             pause=pauses.append,
         )
         board.runner = runner  # type: ignore[attr-defined]
@@ -218,7 +219,7 @@ class Stalling:
 
 def stalling_board(session: Session, runner: Stalling) -> HdcBoard:
     session = dataclasses.replace(session, runner=runner)  # type: ignore[arg-type]
-    return HdcBoard(session, Hdc(argv=("hdc",), title="hdc"), KEY, PROFILE)
+    return HdcBoard(session, Hdc(argv=("hdc",), title="hdc"), KEY, lambda: PROFILE)
 
 
 def test_on_the_deadline_the_group_on_the_board_is_ended(session: Session) -> None:
@@ -331,7 +332,9 @@ def test_a_log_line_of_hdc_does_not_disturb_a_transfer(make_board: MakeBoard, fi
 
 @pytest.mark.parametrize("said", [b"", b"[F][2026-01-31 12:00:00] SendWithCmd hChannel nullptr channelId:7\n"])
 def test_a_transfer_that_ends_in_silence_is_a_lost_connection(make_board: MakeBoard, file: Path, said: bytes) -> None:
-    noisy = Result(argv=(), exit_code=0, stdout=said, stderr=b"ld.so: x.so cannot be preloaded: ignored.\n", seconds=1.0)
+    noisy = Result(
+        argv=(), exit_code=0, stdout=said, stderr=b"ld.so: x.so cannot be preloaded: ignored.\n", seconds=1.0
+    )
     for answer in (said, noisy):
         with pytest.raises(LostConnection, match="only a part"):
             make_board((["file", "send"], answer)).send(file, "/x", deadline=soon())

@@ -26,7 +26,7 @@ from deploy.hdc import choose
 from deploy.hdc.board import HdcBoard
 from deploy.hdc.choose import choose_board, find_hdc
 from deploy.hdc.targets import Target, read_targets
-from tests.support.hdc_lists import KEY, LIST, NONE, ONE, OTHER, SILENT, TWO, MakeSession
+from tests.support.hdc_lists import KEY, LIST, NONE, ONE, OTHER, SILENT, TWO, UNAUTHORISED, MakeSession
 
 # what hdc lists ------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ def test_of_two_boards_none_is_taken_and_both_are_named(with_hdc: MakeSession) -
 def test_a_board_that_waits_for_its_dialog_is_not_passed_over(with_hdc: MakeSession) -> None:
     waiting = f"{KEY}\t\tUSB\tUnauthorized\tunknown...\thdc\n".encode()
     with pytest.raises(BoardUnauthorised, match=KEY) as caught:
-        choose_board(with_hdc([(LIST, waiting)]))
+        choose_board(with_hdc([(LIST, waiting), (["-t", KEY, "shell"], UNAUTHORISED)]))
     assert "dialog" in caught.value.remedy
     assert "--board dayu200" in caught.value.remedy
 

@@ -217,9 +217,9 @@ class Stalling:
         return self.after.run(argv, deadline=deadline, on_stdout=on_stdout)
 
 
-def stalling_board(session: Session, runner: Stalling) -> HdcBoard:
+def stalling_board(session: Session, runner: Stalling, key: str = KEY) -> HdcBoard:
     session = dataclasses.replace(session, runner=runner)  # type: ignore[arg-type]
-    return HdcBoard(session, Hdc(argv=("hdc",), title="hdc"), KEY, lambda: PROFILE)
+    return HdcBoard(session, Hdc(argv=("hdc",), title="hdc"), key, lambda: PROFILE, pause=lambda seconds: None)
 
 
 def test_on_the_deadline_the_group_on_the_board_is_ended(session: Session) -> None:
@@ -235,6 +235,22 @@ def test_a_kill_that_was_not_delivered_is_reported(session: Session) -> None:
     runner = Stalling(cut_off(pid=99), DeadlineExpired("No end of x after 1 s."), OFFLINE)  # type: ignore[arg-type]
     with pytest.raises(DeadlineExpired, match=r"process 99 may still run on board .*E001005"):
         stalling_board(session, runner).shell("x", deadline=soon())
+
+
+def test_a_daemon_that_is_started_anew_is_waited_for_to_end_what_it_left(session: Session) -> None:
+    refused = b"[Fail]Connect failed\r\n"
+    # Silence while the server notices, then the lost board, until the daemon listens again.
+    meanwhile = in_turn(b"", refused, OFFLINE, refused, OFFLINE, b"Connect OK\r\n", answered(), answered(b"dead\n"))
+    runner = Stalling(cut_off(pid=99), DeadlineExpired("No end of x after 1 s."), meanwhile)  # type: ignore[arg-type]
+    with pytest.raises(DeadlineExpired, match="Nothing of it runs"):
+        stalling_board(session, runner, "192.168.1.9:8710").shell("x", deadline=soon())
+
+
+def test_a_kill_that_was_not_delivered_names_the_command_that_ends_the_orphan(session: Session) -> None:
+    runner = Stalling(cut_off(pid=99), DeadlineExpired("No end of x after 1 s."), OFFLINE)  # type: ignore[arg-type]
+    with pytest.raises(DeadlineExpired) as caught:
+        stalling_board(session, runner).shell("x", deadline=soon())
+    assert f"`ohforge board.shell --board {KEY} 'kill -KILL -- -99'`" in caught.value.message
 
 
 def test_a_process_that_cannot_be_killed_is_reported(session: Session) -> None:

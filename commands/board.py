@@ -119,7 +119,8 @@ def run(
     changes=True,
     dry=True,
     help={
-        "line": "The command line in quotes; or write it after two dashes.",
+        "line": "The command line in quotes; or write it after two dashes: what stands there is joined by blanks, as ssh does, "
+        "and read by the board's shell.",
         "board": BOARD_HELP,
         "timeout": TIMEOUT_HELP,
         "folder": "Folder of the board to run it in.",

@@ -48,6 +48,10 @@ class BoardEntry:
         "Connect key as `hdc list targets` shows it: a USB serial number or `IP:PORT`; without it: an emulated board.",
     )
     profile: str = _setting("", "Kind of board: the name of a file in `deploy/board/profiles/`.")
+    recover: Literal["", "reboot"] = _setting(
+        "",
+        "`reboot`: restart the board when a run was cut and what it left there cannot be ended otherwise; default: never.",
+    )
     hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
 
 
@@ -62,6 +66,7 @@ class Timeouts:
     transfer: float = _setting(1800.0, "One file's way to or from a board.")
     lock: float = _setting(3600.0, "Waiting for another process that does the same thing.")
     authorise: float = _setting(60.0, "Waiting for a board's user to confirm that this computer may connect.")
+    boot: float = _setting(180.0, "A board's restart, until it can be used again.")
     lease: float = _setting(600.0, "Waiting for a board that someone else uses.")
 
 
@@ -285,7 +290,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     if origin is Literal:
         words = typing.get_args(kind)
         if value not in words:
-            raise _WrongEntry(key, f"{key} must be {' or '.join(words)}, not {value!r}.")
+            raise _WrongEntry(key, f"{key} must be {' or '.join(filter(None, words))}, not {value!r}.")
         return value
     assert not isinstance(kind, types.UnionType)
     given = value

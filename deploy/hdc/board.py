@@ -66,6 +66,7 @@ RESTARTS = Patience(pause=0.5, growth=1.5, times=6)
 """For a daemon that is being started anew while something is to be ended through it: 10 s in all."""
 CONFIRMATION = Patience(pause=1.0)
 """For looking whether a board's user has confirmed."""
+CONNECTED = re.compile(r"Connect OK|repeat operation")
 TCP_KEY = re.compile(r"[\w.-]+:\d{1,5}")
 
 
@@ -169,7 +170,7 @@ class HdcBoard:
             if fault.asks_user:
                 return self._wait_for_user(deadline)
             self._free_server()
-            self._reconnect(deadline)
+            self.reconnect(deadline)
             return True
         passes = fault.transient or (fault.reconnect and self._is_tcp)
         pause = next(pauses, None) if passes else None
@@ -178,18 +179,25 @@ class HdcBoard:
         self._session.console.detail(f"{self._serial}: {what_hdc_said(refused.text)}; trying again")
         self._pause(min(pause, deadline.remaining))
         if fault.reconnect and self._is_tcp:
-            self._reconnect(deadline)
+            self.reconnect(deadline)
         return True
 
     @property
     def _is_tcp(self) -> bool:
         return TCP_KEY.fullmatch(self._serial) is not None and not self.emulated
 
-    def _reconnect(self, deadline: Deadline) -> None:
-        """Asks hdc to connect a TCP board again: it never does so by itself. The next attempt shows whether it worked."""
+    def reconnect(self, deadline: Deadline) -> None:
+        """Asks hdc to connect a TCP board again, as it never does by itself; the next attempt shows whether it worked.
+
+        Others are connected by hdc.
+        """
+        if not self._is_tcp:
+            return
         waiting = deadline.within(10, f"hdc to connect {self._serial} again")
         said = self.hdc.call(self._session, ("tconn", self._serial), deadline=waiting)
         self._session.console.detail(f"tconn {self._serial}: {what_hdc_said(said.text)}")
+        if self.hdc.connected is not None and CONNECTED.search(said.text):
+            self.hdc.connected(True)
         if "Connect OK" in said.text:
             with contextlib.suppress(Refused, LostConnection):
                 self._probe(deadline)
@@ -349,8 +357,7 @@ class HdcBoard:
                 if pause is None:
                     break
                 self._pause(min(pause, ending.remaining))
-                if self._is_tcp:
-                    self._reconnect(ending)
+                self.reconnect(ending)
         except DeadlineExpired as late:
             why = late.message
             if self.hdc.renew is not None:

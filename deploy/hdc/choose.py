@@ -42,6 +42,7 @@ from deploy.lease.lease import LeasePlace
 
 UNKNOWN_BOARD = "generic"
 READY_SECONDS = 20.0
+INSTALL_HDC = "Install the SDK's toolchains with `ohforge sdk.fetch`, or set ohforge.hdc to the path of hdc."
 USE_EMULATED = f"use the emulated board with --board {DEFAULT_PROFILE}"
 
 
@@ -79,6 +80,33 @@ def choose_board(session: Session, name: str = "") -> Board:
             remedy=f"Reconnect it, or {USE_EMULATED}; a TCP board that is gone for good is forgotten after `hdc kill`.",
         )
     return default_board(session, "no real board is connected")
+
+
+def name_board(session: Session, name: str = "") -> HdcBoard:
+    """The board of that name, whether it can be used now or not; else the only one that hdc knows, as `choose_board` does.
+
+    Raises NoBoard, SeveralBoards, HdcNotFound.
+    """
+    named, why = (name, "named by --board") if name else (session.settings.board, "the setting ohforge.board")
+    if named and (emulated := find_emulated(session, named)) is not None:
+        return emulated_board(session, *emulated, why)
+    hdc = find_hdc(session)
+    if not named:
+        known = {} if hdc is None else ask_servers(session, [hdc, *(own for _, own in own_servers(session, hdc))])
+        if not known:
+            return default_board(session, "no real board is known")
+        if len(known) > 1:
+            raise SeveralBoards(f"{len(known)} boards are known: {', '.join(known)}.")
+        [(key, (_, server))] = known.items()
+        return _real_board(session, server, key, entry_of(session, key), "the only board that hdc knows")
+    entry = session.settings.boards.get(named) or entry_of(session, named)
+    key = entry.serial or named
+    check_key(key)
+    if hdc is None:
+        raise NoBoard(f"No hdc is installed, so the board {key!r} cannot be reached.", remedy=INSTALL_HDC)
+    if TCP_KEY.fullmatch(key) and session.settings.own_servers and not entry.hdc_server and not session.dry:
+        hdc = connected_hdc(session, hdc, key) or own_hdc(session, hdc, key)
+    return _real_board(session, at_server(hdc, entry.hdc_server), key, entry, why)
 
 
 def locate_board(session: Session, name: str = "") -> LeasePlace:
@@ -133,7 +161,7 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
         raise NoBoard(
             f"There is no board {key!r}; {nearest(key, known_names(session, []))}. No hdc is installed, "
             "so real boards cannot be reached.",
-            remedy="Install the SDK's toolchains with `ohforge sdk.fetch`, or set ohforge.hdc to the path of hdc.",
+            remedy=INSTALL_HDC,
         )
     if TCP_KEY.fullmatch(key) and not session.dry:
         return _tcp_board(session, hdc, key, entry, why)

@@ -68,7 +68,7 @@ def emulated_boards(session: Session) -> dict[str, str]:
     return found | {board.serial: board.profile for board in made if board.serial not in found}
 
 
-def default_board(session: Session, why: str) -> Board:
+def default_board(session: Session, why: str) -> HdcBoard:
     """The emulated board that is meant when there is no real one. Raises NoBoard when the settings want none."""
     if session.settings.emulated == "never":
         raise NoBoard(
@@ -78,7 +78,7 @@ def default_board(session: Session, why: str) -> Board:
     return emulated_board(session, DEFAULT_SERIAL, DEFAULT_PROFILE, why)
 
 
-def emulated_board(session: Session, serial: str, profile: str, why: str) -> Board:
+def emulated_board(session: Session, serial: str, profile: str, why: str) -> HdcBoard:
     """The emulated board of that serial, which is made when it is not there; `why` it is meant is said.
 
     Raises NoBoard for a serial that hdc would not take, ConfigurationError when it is of another kind.

@@ -23,6 +23,7 @@ from core.errors import BoardOffline, HdcServerError, OhforgeError
 from core.files import write_json
 from core.locks import hold
 from core.session import Session
+from deploy.hdc.board import CONNECTED
 from deploy.hdc.errors import find_fault, make_error, without_log_lines
 from deploy.hdc.program import Hdc
 from deploy.lease.owner import boot_id
@@ -34,7 +35,6 @@ NOTE = "server.json"
 PID_FILE = ".HDCServer.pid"
 DEFAULT_PORT = 8710
 PORTS_TRIED = 3
-CONNECTED = re.compile(r"Connect OK|repeat operation")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,8 @@ class BoardEntry:
     profile: str = _setting("", "Kind of board: the name of a file in `deploy/board/profiles/`.")
     recover: Literal["", "reboot"] = _setting(
         "",
-        "`reboot`: restart the board when a run was cut and what it left there cannot be ended otherwise; default: never.",
+        "`reboot`: restart the board when a run was cut and the board does not answer any more, or something of the run may still "
+        "go on there; default: never.",
     )
     hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
 

@@ -338,7 +338,7 @@ class HdcBoard:
         """Ends what a wrapped command still runs on the board; a sentence says whether that is certain."""
         name = f"process {reader.pid}" if reader.pid is not None else "the command"
         script = stop_unnumbered(token) if reader.pid is None else stop_command(reader.pid, token)
-        ending = Deadline.after(STOP_SECONDS, f"the end of {name}")
+        ending = Deadline.after(STOP_SECONDS, f"what shall end {name}")
         pauses = RESTARTS.pauses()
         try:
             while True:

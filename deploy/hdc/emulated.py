@@ -83,11 +83,14 @@ def emulated_board(session: Session, serial: str, profile: str, why: str) -> Hdc
 
     Raises NoBoard for a serial that hdc would not take, ConfigurationError when it is of another kind.
     """
+    from deploy.emulator.board.boards import board_folder
+
     check_key(serial)
+    folder = board_folder(serial, session.settings.emulated_boards)
     check_profile(profile)
     name = serial.removeprefix(EMULATED)
     if name != profile:
-        kind = _kind_of_emulated(session, session.settings.emulated_boards / serial, profile)
+        kind = _kind_of_emulated(session, folder, profile)
         if name in list_profiles() or kind != profile:
             raise ConfigurationError(
                 f"The emulated board {serial} is of the kind {kind}, but ohforge.boards says {profile}.",

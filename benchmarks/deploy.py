@@ -46,8 +46,8 @@ from deploy.emulator.board.boards import create_board, start_board, stop_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.emulator.sandbox.tools import MARK, MARK_AT
 from deploy.hdc.board import HdcBoard
-from deploy.hdc.choose import stand_in
-from deploy.launch.launch import run_shell
+from deploy.hdc.emulated import stand_in
+from deploy.launch.shell import run_shell
 from deploy.transfer import chunks
 from deploy.transfer.push import TransferSummary, place_program, push_files
 
@@ -74,7 +74,7 @@ class Setup:
         settings = Settings(run_engine="shell" if hasher == "tools" else "agent")
         self.session = Session(settings=settings, console=console, runner=self.runner)
         self.hdc = stand_in(self.session)
-        self.board = HdcBoard(self.session, self.hdc, SERIAL, load_profile("dayu200", emulated=True))
+        self.board = HdcBoard(self.session, self.hdc, SERIAL, lambda: load_profile("dayu200", emulated=True))
         self.emulated = create_board(SERIAL)
         self.faults = FaultFile(folder=self.emulated.folder)
 

@@ -119,7 +119,8 @@ def run(
     changes=True,
     dry=True,
     help={
-        "line": "The command line in quotes; or write it after two dashes.",
+        "line": "The command line in quotes; or write it after two dashes: what stands there is joined by blanks, as ssh does, "
+        "and read by the board's shell.",
         "board": BOARD_HELP,
         "timeout": TIMEOUT_HELP,
         "folder": "Folder of the board to run it in.",
@@ -138,7 +139,7 @@ def shell(
     """Run a command line on a board: `ohforge board.shell "ls /data"`, or after `--`; its exit status is handed on."""
     from core.dry import Would, tell
     from core.errors import UsageError
-    from deploy.launch.launch import run_shell
+    from deploy.launch.shell import run_shell
 
     words = (*filter(None, [line]), *words)
     if not words:

@@ -2,12 +2,14 @@
 
 from invoke.collection import Collection
 
-from commands import board, build, host, model, sdk, source, toolchain
+from commands import board, build, host, model, restart, sdk, source, toolchain
 from core.settings import defaults
 
 ns = Collection()
 for module in (sdk, toolchain, build, model, board, source):
     ns.add_collection(Collection.from_module(module))
+for task in (restart.reboot, restart.wait_):
+    ns.collections["board"].add_task(task)
 ns.add_task(host.doctor)
 ns.add_task(host.demo)
 ns.configure({"ohforge": defaults()})

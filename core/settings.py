@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from core.errors import ConfigurationError, nearest
 
@@ -48,6 +48,11 @@ class BoardEntry:
         "Connect key as `hdc list targets` shows it: a USB serial number or `IP:PORT`; without it: an emulated board.",
     )
     profile: str = _setting("", "Kind of board: the name of a file in `deploy/board/profiles/`.")
+    recover: Literal["", "reboot"] = _setting(
+        "",
+        "`reboot`: restart the board when a run was cut and the board does not answer any more, or something of the run may still "
+        "go on there; default: never.",
+    )
     hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
 
 
@@ -62,6 +67,7 @@ class Timeouts:
     transfer: float = _setting(1800.0, "One file's way to or from a board.")
     lock: float = _setting(3600.0, "Waiting for another process that does the same thing.")
     authorise: float = _setting(60.0, "Waiting for a board's user to confirm that this computer may connect.")
+    boot: float = _setting(180.0, "A board's restart, until it can be used again.")
     lease: float = _setting(600.0, "Waiting for a board that someone else uses.")
 
 
@@ -87,6 +93,11 @@ class Settings:
     sdk: str = _setting("", "Folder of the ohos-sdk to use, in any of its usual layouts.")
     jobs: int = _setting(0, "Compile jobs at once; 0: all cores.")
     board: str = _setting("", "Board to use: a serial, a name under `boards`, or an emulated board such as `dayu200`.")
+    emulated: Literal["auto", "never"] = _setting(
+        "auto",
+        "Whether the emulated `dayu200` is taken when no board is named and hdc knows no real one: `auto`; or `never`: "
+        "that is an error, as for CI with real boards. Named, it is taken all the same.",
+    )
     boards: dict[str, BoardEntry] = field(default_factory=dict, metadata={"help": "Boards by name."})
     run_engine: str = _setting(
         "auto",
@@ -124,6 +135,11 @@ class Settings:
     def cache(self) -> Path:
         """Folder of what can be had again (downloads, sources, compiler cache)."""
         return _state_folder("OHFORGE_CACHE_DIR", self.cache_dir, "user_cache_path")
+
+    @property
+    def emulated_boards(self) -> Path:
+        """Folder of the emulated boards."""
+        return Path(os.environ.get("OHFORGE_EMULATOR_HOME") or self.data / "boards").absolute()
 
     @property
     def leases(self) -> Path:
@@ -272,6 +288,11 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         return tuple(item.strip() for item in items)
     if kind is str and value is None:
         return ""
+    if origin is Literal:
+        words = typing.get_args(kind)
+        if value not in words:
+            raise _WrongEntry(key, f"{key} must be {' or '.join(filter(None, words))}, not {value!r}.")
+        return value
     assert not isinstance(kind, types.UnionType)
     given = value
     if kind in (int, float) and isinstance(value, str | int) and not isinstance(value, bool):

@@ -16,8 +16,11 @@ from core.errors import OhforgeError
 from core.files import human_bytes
 from core.session import Session
 from deploy.board.profiles import load_profile
-from deploy.hdc.board import Hdc, HdcBoard
-from deploy.hdc.choose import DEFAULT_PROFILE, EMULATED, UNKNOWN_BOARD, Target, find_hdc, list_targets, stand_in
+from deploy.hdc.board import HdcBoard
+from deploy.hdc.choose import UNKNOWN_BOARD, find_hdc
+from deploy.hdc.emulated import DEFAULT_PROFILE, EMULATED, stand_in
+from deploy.hdc.program import Hdc
+from deploy.hdc.targets import Target, list_targets
 from deploy.hdc.version import read_version
 from toolchains.catalogue import read_catalogue
 
@@ -100,7 +103,7 @@ def _check_emulators(session: Session) -> Check:
 def _check_emulated_board(session: Session) -> Check:
     def examine() -> str:
         profile = load_profile(DEFAULT_PROFILE, emulated=True)
-        board = HdcBoard(session, stand_in(session), f"{EMULATED}{DEFAULT_PROFILE}", profile)
+        board = HdcBoard(session, stand_in(session), f"{EMULATED}{DEFAULT_PROFILE}", lambda: profile)
         answer = board.shell("uname -srm", deadline=Deadline.after(60, "the emulated board"))
         return f"{DEFAULT_PROFILE} answers: {answer.text.strip()}"
 
@@ -149,7 +152,7 @@ def _compare_versions(session: Session, hdc: Hdc, key: str) -> Check:
     be no help: it did not follow the releases.
     """
     name = f"hdc and {key}"
-    board = HdcBoard(session, hdc, key, load_profile(UNKNOWN_BOARD))
+    board = HdcBoard(session, hdc, key, lambda: load_profile(UNKNOWN_BOARD))
     try:
         said = board.shell("param get const.ohos.apiversion", deadline=Deadline.after(30, f"board {key}")).text.strip()
         own = read_version(session, hdc)

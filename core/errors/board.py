@@ -74,7 +74,10 @@ class PermissionOnBoard(BoardError):
     """The board refuses to write or to execute there."""
 
     code = "OHF7010"
-    default_remedy = "Use a folder below /data/local/tmp; other places are read-only or not executable."
+    default_remedy = (
+        "Use a folder below /data/local/tmp; when that refuses too, `ohforge board.shell mount` shows whether its storage is "
+        "read-only, which a restart of the board may end."
+    )
 
 
 class RemoteFolderMissing(BoardError):

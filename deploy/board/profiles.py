@@ -90,10 +90,16 @@ def _profile(name: str, value: dict[str, Any], emulated: bool) -> Profile:
     )
 
 
-def _read(name: str, folder: Path) -> dict[str, Any]:
+def check_profile(name: str, *, folder: Path = FOLDER) -> Path:
+    """The file of the profile of that name, unread. Raises UnknownName with the nearest."""
     path = folder / f"{name}.yaml"
     if not name or "/" in name or not path.is_file():
         raise unknown_name("board profile", name, [path.stem for path in folder.glob("*.yaml")])
+    return path
+
+
+def _read(name: str, folder: Path) -> dict[str, Any]:
+    path = check_profile(name, folder=folder)
     value = read_data(path, FOLDER / "schema.json")
     for keys, sentence in _find_contradictions(value):
         raise wrong_entry(path, keys, sentence)

@@ -296,7 +296,12 @@ def _read_parameters(text: str) -> list[tuple[str, str]]:
 def require_usable(board: Board, survey: Survey) -> None:
     """Raises PermissionOnBoard or BoardError when nothing could be placed on the board."""
     if not survey.writable:
-        raise PermissionOnBoard(f"Board {board.serial}: {board.profile.device_dir}/ohforge cannot be written.")
+        folder = board.profile.device_dir
+        raise PermissionOnBoard(
+            f"Board {board.serial}: {folder}/ohforge cannot be written.",
+            remedy=f"See with `ohforge board.shell 'ls -ld {folder}; mount'` whose it is and whether its storage is read-only, "
+            "which a restart of the board may end; another image may have another device_dir in its profile.",
+        )
     if not survey.verifier:
         raise BoardError(
             f"Board {board.serial} has no working sha256sum or md5sum, so nothing that is sent to it could be verified.",

@@ -9,13 +9,13 @@ second hdc that reports whether it is dead.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +25,6 @@ from core.errors import (
     ContentDiffers,
     DeadlineExpired,
     HdcNotFound,
-    HostToolMissing,
     Interrupted,
     LostConnection,
     OhforgeError,
@@ -34,7 +33,7 @@ from core.errors import (
     UsageError,
 )
 from core.patience import Patience
-from core.process import OnOutput, Result
+from core.process import OnOutput
 from core.session import Session
 from deploy.board.protocol import Profile, ShellResult
 from deploy.board.script import (
@@ -51,8 +50,10 @@ from deploy.board.script import (
     wrap_command,
     wrap_file,
 )
-from deploy.hdc.errors import Fault, confirm_request, find_fault, make_error, what_hdc_said, without_log_lines
+from deploy.hdc.answers import Refused, ScriptDamaged, check_transfer
+from deploy.hdc.errors import Fault, confirm_request, find_fault, make_error, what_hdc_said
 from deploy.hdc.paths import check_key, check_local_file, check_remote_path, harmless_source, harmless_target
+from deploy.hdc.program import Hdc
 
 T = TypeVar("T")
 STOP_SECONDS = 15.0
@@ -61,44 +62,35 @@ RETRIES = Patience(pause=0.5, growth=2, times=3)
 PROBE_SECONDS = 5.0
 PROBES = Patience(pause=0.3, growth=1.5, times=4)
 """For questions to a board that was connected just now: it may swallow the first command."""
+RESTARTS = Patience(pause=0.5, growth=1.5, times=6)
+"""For a daemon that is being started anew while something is to be ended through it: 10 s in all."""
 CONFIRMATION = Patience(pause=1.0)
 """For looking whether a board's user has confirmed."""
-FINISHED = re.compile(r"FileTransfer finish, Size:(\d+), File count = (\d+)")
+CONNECTED = re.compile(r"Connect OK|repeat operation")
+MAY_STILL_RUN = "may still run"
 TCP_KEY = re.compile(r"[\w.-]+:\d{1,5}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hdc:
-    """How hdc is called: the real program, or the stand-in of the emulated boards."""
-
-    argv: tuple[str, ...]
-    title: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    emulated: bool = False
-    renew: Callable[[Session], Hdc] | None = None
-    """Ends the server and returns an hdc with a new one; None when the server is not ours to end."""
-
-    def call(
-        self, session: Session, words: tuple[str, ...], *, deadline: Deadline, on_stdout: OnOutput | None = None
-    ) -> Result:
-        """Runs one hdc command. Its exit status means nothing. Raises HdcNotFound when there is no such program."""
-        environment = dict(self.environment)
-        try:
-            return session.runner.run([*self.argv, *words], deadline=deadline, env=environment, on_stdout=on_stdout)
-        except HostToolMissing as error:
-            raise HdcNotFound(f"hdc cannot be started: {error.message}") from error
-
-
 class HdcBoard:
-    """A board behind hdc (implements `deploy.board.protocol.Board`). `pause` waits the given seconds between attempts."""
+    """A board behind hdc (implements `deploy.board.protocol.Board`).
+
+    `read_profile` is called when something of the profile is needed: a short command needs nothing of it, and reading
+    takes longer than hdc. `pause` waits the given seconds between attempts.
+    """
 
     def __init__(
-        self, session: Session, hdc: Hdc, serial: str, profile: Profile, *, pause: Callable[[float], None] = time.sleep
+        self,
+        session: Session,
+        hdc: Hdc,
+        serial: str,
+        read_profile: Callable[[], Profile],
+        *,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         check_key(serial)
         self._session = session
         self._serial = serial
-        self._profile = profile
+        self._read_profile = read_profile
         self._pause = pause
         self.hdc = hdc
 
@@ -106,9 +98,9 @@ class HdcBoard:
     def serial(self) -> str:
         return self._serial
 
-    @property
+    @functools.cached_property
     def profile(self) -> Profile:
-        return self._profile
+        return self._read_profile()
 
     @property
     def emulated(self) -> bool:
@@ -150,17 +142,28 @@ class HdcBoard:
         while True:
             try:
                 return once()
-            except _Refused as refused:
-                fault = refused.fault
-                if fault is None or deadline.expired or not self._mend(refused, fault, pauses, mended, deadline):
-                    if fault is not None and fault.server_remembers and self._is_tcp:
-                        self._free_server()
-                    raise self._error(refused) from None
+            except Refused as refused:
+                last = refused
+                try:
+                    if not deadline.expired and self._mend(refused, pauses, mended, deadline):
+                        continue
+                except Refused as again:
+                    last = again
+                self._give_up(last.fault)
+                raise self._error(last) from None
 
-    def _mend(
-        self, refused: _Refused, fault: Fault, pauses: Iterator[float], mended: set[str], deadline: Deadline
-    ) -> bool:
-        """Does what is to be done about a refusal; False when there is nothing, or no more."""
+    def _give_up(self, fault: Fault | None) -> None:
+        """Leaves the board's own server so that the next command finds its way."""
+        if fault is not None and fault.server_remembers and self._is_tcp:
+            self._free_server()
+        elif fault is not None and fault.reconnect and self.hdc.connected is not None:
+            self.hdc.connected(False)
+
+    def _mend(self, refused: Refused, pauses: Iterator[float], mended: set[str], deadline: Deadline) -> bool:
+        """Does what is to be done about a refusal; False when there is nothing, or no more. Raises Refused for another."""
+        fault = refused.fault
+        if fault is None:
+            return False
         if fault.asks_user or (fault.new_server and self.hdc.renew is not None and self._is_tcp):
             if fault.id in mended:
                 return False
@@ -168,7 +171,7 @@ class HdcBoard:
             if fault.asks_user:
                 return self._wait_for_user(deadline)
             self._free_server()
-            self._reconnect(deadline)
+            self.reconnect(deadline)
             return True
         passes = fault.transient or (fault.reconnect and self._is_tcp)
         pause = next(pauses, None) if passes else None
@@ -177,20 +180,27 @@ class HdcBoard:
         self._session.console.detail(f"{self._serial}: {what_hdc_said(refused.text)}; trying again")
         self._pause(min(pause, deadline.remaining))
         if fault.reconnect and self._is_tcp:
-            self._reconnect(deadline)
+            self.reconnect(deadline)
         return True
 
     @property
     def _is_tcp(self) -> bool:
         return TCP_KEY.fullmatch(self._serial) is not None and not self.emulated
 
-    def _reconnect(self, deadline: Deadline) -> None:
-        """Asks hdc to connect a TCP board again: it never does so by itself. The next attempt shows whether it worked."""
+    def reconnect(self, deadline: Deadline) -> None:
+        """Asks hdc to connect a TCP board again, as it never does by itself; the next attempt shows whether it worked.
+
+        Others are connected by hdc.
+        """
+        if not self._is_tcp:
+            return
         waiting = deadline.within(10, f"hdc to connect {self._serial} again")
         said = self.hdc.call(self._session, ("tconn", self._serial), deadline=waiting)
         self._session.console.detail(f"tconn {self._serial}: {what_hdc_said(said.text)}")
+        if self.hdc.connected is not None and CONNECTED.search(said.text):
+            self.hdc.connected(True)
         if "Connect OK" in said.text:
-            with contextlib.suppress(_Refused, LostConnection):
+            with contextlib.suppress(Refused, LostConnection):
                 self._probe(deadline)
 
     def make_ready(self, deadline: Deadline) -> None:
@@ -208,14 +218,14 @@ class HdcBoard:
             answer.finish()
             if answer.stage is Stage.ENDED:
                 return
-            refused = _Refused(answer.preamble.decode("utf-8", "replace").strip(), "shell")
+            refused = Refused(answer.preamble.decode("utf-8", "replace").strip(), "shell")
             if refused.fault is not None:
                 raise refused
             self._pause(min(pause, deadline.remaining))
         raise LostConnection(f"Board {self._serial} gave no answer to {PROBES.times} questions.")
 
     def _wait_for_user(self, deadline: Deadline) -> bool:
-        """Waits until the board's user has confirmed; False when the time is over."""
+        """Waits until the board's user has confirmed; False when the time is over. Raises Refused when he refuses."""
         waiting = deadline.within(self._session.settings.timeouts.authorise, f"the user of board {self._serial}")
         self._session.console.info(confirm_request(self._serial, waiting.remaining))
         for _ in CONFIRMATION.rounds(waiting, self._pause):
@@ -224,9 +234,9 @@ class HdcBoard:
                 return True
             except LostConnection:
                 continue
-            except _Refused as still:
+            except Refused as still:
                 if still.fault is None or not still.fault.asks_user:
-                    raise self._error(still) from None
+                    raise
         return False
 
     def _free_server(self) -> str:
@@ -238,7 +248,7 @@ class HdcBoard:
         self.hdc = self.hdc.renew(self._session)
         return "Its own hdc server was ended, so nothing else hangs on it."
 
-    def _error(self, refused: _Refused) -> OhforgeError:
+    def _error(self, refused: Refused) -> OhforgeError:
         otherwise = TransferError if refused.during in ("send", "receive") else BoardError
         subject = f"Board {self._serial}" + (f", {refused.what}" if refused.what else "")
         return make_error(refused.fault, refused.text, subject=subject, otherwise=otherwise)
@@ -286,7 +296,7 @@ class HdcBoard:
         """What the markers prove. Without the last one nothing is known, whatever else was printed."""
         if reader.stage is Stage.NOT_STARTED:
             text = (said + b"\n" + reader.preamble).decode("utf-8", "replace").strip()
-            refused = _Refused(text, "shell")
+            refused = Refused(text, "shell")
             if refused.fault is not None or "[Fail]" in text:
                 raise refused
             raise LostConnection(
@@ -296,7 +306,7 @@ class HdcBoard:
         if reader.status == NO_FOLDER:
             raise RemoteFolderMissing(f"Board {self._serial} has no folder {folder}.")
         if reader.status == BAD_SCRIPT:
-            raise _ScriptDamaged
+            raise ScriptDamaged
         if not re.fullmatch(r"\d{1,3}", reader.status):
             raise LostConnection(
                 f"The link to board {self._serial} ended while a command ran: how it ended is not known. "
@@ -308,7 +318,7 @@ class HdcBoard:
         )
 
     def _shell_by_file(self, script: str, folder: str, deadline: Deadline, on_output: OnOutput | None) -> ShellResult:
-        remote = f"{self._profile.device_dir}/ohforge-{new_token()}.sh"
+        remote = f"{self.profile.device_dir}/ohforge-{new_token()}.sh"
         content = os.fsencode(script) + b"\n"
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
 
@@ -320,7 +330,7 @@ class HdcBoard:
             local.write_bytes(content)
             for _ in range(2):
                 self.send(local, remote, deadline=deadline)
-                with contextlib.suppress(_ScriptDamaged):
+                with contextlib.suppress(ScriptDamaged):
                     return self._attempt(deadline, lambda: self._run_wrapped(wrap, folder, deadline, on_output))
         raise ContentDiffers(f"A script did not reach board {self._serial} unharmed, twice; it was not run.")
 
@@ -328,24 +338,27 @@ class HdcBoard:
         """Ends what a wrapped command still runs on the board; a sentence says whether that is certain."""
         name = f"process {reader.pid}" if reader.pid is not None else "the command"
         script = stop_unnumbered(token) if reader.pid is None else stop_command(reader.pid, token)
-        why = "it ignores being killed"
+        ending = Deadline.after(STOP_SECONDS, f"what shall end {name}")
+        pauses = RESTARTS.pauses()
         try:
-            for _ in range(2):
+            while True:
                 answer = MarkerReader(own := new_token())
                 words = ("-t", self._serial, "shell", wrap_command(script, own))
-                waiting = Deadline.after(STOP_SECONDS, f"the end of {name}")
-                self.hdc.call(self._session, words, deadline=waiting, on_stdout=answer.feed)
+                self.hdc.call(self._session, words, deadline=ending, on_stdout=answer.feed)
                 answer.finish()
                 if answer.output.split()[-1:] == [b"dead"]:
                     return f"Nothing of it runs on board {self._serial} any more."
                 if answer.stage is not Stage.NOT_STARTED:
-                    break
+                    return f"Note: {name} {MAY_STILL_RUN} on board {self._serial} (it ignores being killed)."
                 text = answer.preamble.decode("utf-8", "replace")
                 why = f"hdc said: {what_hdc_said(text) or 'nothing'}"
                 fault = find_fault(text, "shell")
-                if fault is None or not fault.reconnect or not self._is_tcp:
+                passes = fault is None or fault.transient or (fault.reconnect and self._is_tcp)
+                pause = next(pauses, None) if passes and not ending.expired else None
+                if pause is None:
                     break
-                self._reconnect(waiting)
+                self._pause(min(pause, ending.remaining))
+                self.reconnect(ending)
         except DeadlineExpired as late:
             why = late.message
             if self.hdc.renew is not None:
@@ -354,7 +367,9 @@ class HdcBoard:
             why = error.message
         except KeyboardInterrupt:
             why = "ending it was interrupted too"
-        return f"Note: {name} may still run on board {self._serial} ({why})."
+        command = f"ohforge board.shell --board {self._serial} 'kill -KILL -- -{reader.pid}'"
+        how = f" When the board answers again, `{command}` ends it." if reader.pid is not None else ""
+        return f"Note: {name} {MAY_STILL_RUN} on board {self._serial} ({why.rstrip('.')}).{how}"
 
     # files ---------------------------------------------------------------------------------------
 
@@ -367,34 +382,4 @@ class HdcBoard:
         except DeadlineExpired as late:
             # A server that writes to a board which does not read serves nobody else until it is ended.
             raise DeadlineExpired(f"{late.message} {self._free_server()}", remedy=late.remedy) from None
-        text = without_log_lines(f"{result.text}\n{result.error_text}").strip()
-        finished = FINISHED.search(text)
-        what = f"sending {source} to {target}" if direction == "send" else f"receiving {source}"
-        if finished is None or "[Fail]" in text:
-            everything = f"{result.text}\n{result.error_text}".strip()
-            if not text and find_fault(everything, direction) is None:
-                raise LostConnection(f"The link to board {self._serial} ended while {what}; only a part has arrived.")
-            raise _Refused(everything, direction, what)
-        if direction == "receive" and not Path(target).is_file():
-            raise TransferError(f"Board {self._serial}, {what}: hdc reported success, but there is no file.")
-        arrived = Path(target).stat().st_size if direction == "receive" else size
-        if int(finished[1]) != arrived or int(finished[2]) != 1:
-            raise TransferError(
-                f"Board {self._serial}, {what}: {finished[1]} bytes in {finished[2]} file(s) were reported, "
-                f"not {arrived} in one."
-            )
-
-
-class _Refused(Exception):
-    """hdc said that it did not do what it was asked."""
-
-    def __init__(self, text: str, during: str, what: str = "") -> None:
-        super().__init__(text)
-        self.text = text
-        self.during = during
-        self.what = what
-        self.fault: Fault | None = find_fault(text, during)
-
-
-class _ScriptDamaged(Exception):
-    """A pushed script is not what was sent."""
+        check_transfer(result, self._serial, direction, source, target, size)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 import shutil
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from core.deadline import Deadline
@@ -18,50 +15,43 @@ from core.errors import (
     BoardError,
     BoardOffline,
     BoardUnauthorised,
-    ConfigurationError,
     DeadlineExpired,
     HdcNotFound,
     NoBoard,
     SeveralBoards,
     nearest,
 )
-from core.session import PROJECT, Session
+from core.session import Session
 from core.settings import BoardEntry
-from deploy.board.profiles import list_profiles, load_profile
+from deploy.board.profiles import check_profile, load_profile
 from deploy.board.protocol import Board
-from deploy.hdc.board import CONFIRMATION, RETRIES, TCP_KEY, Hdc, HdcBoard
-from deploy.hdc.errors import confirm_request, find_fault, make_error, without_log_lines
+from deploy.hdc.board import RETRIES, TCP_KEY, HdcBoard
+from deploy.hdc.emulated import (
+    DEFAULT_PROFILE,
+    EMULATED,
+    default_board,
+    emulated_board,
+    emulated_boards,
+    find_emulated,
+)
 from deploy.hdc.paths import check_key
-from deploy.hdc.servers import claim_usb_first, connect_board, own_hdc, own_servers, with_folder
+from deploy.hdc.program import Hdc
+from deploy.hdc.servers import claim_usb_first, connect_board, connected_hdc, end_unused, own_hdc, own_servers
+from deploy.hdc.targets import ask_servers, list_targets
 from deploy.lease.lease import LeasePlace
 
-EMULATED = "emulated-"
-DEFAULT_PROFILE = "dayu200"
 UNKNOWN_BOARD = "generic"
-DEFAULT_SERIAL = f"{EMULATED}{DEFAULT_PROFILE}"
-LIST_SECONDS = 30.0
-"""hdc itself waits about 12 s for a server that does not come up."""
-OTHER_LIST_SECONDS = 15.0
 READY_SECONDS = 20.0
-STATES = ("Connected", "Offline", "Unauthorized", "Ready", "Unknown", "UNKNOW")
-CONNECTIONS = ("USB", "TCP", "UART", "BT")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """A board as hdc lists it."""
-
-    key: str
-    state: str
-    """``Connected``, ``Offline``, ``Unauthorized``, ``Ready`` (seen, not yet usable) or ``Unknown``."""
-    connection: str
+INSTALL_HDC = "Install the SDK's toolchains with `ohforge sdk.fetch`, or set ohforge.hdc to the path of hdc."
+USE_EMULATED = f"use the emulated board with --board {DEFAULT_PROFILE}"
 
 
 def choose_board(session: Session, name: str = "") -> Board:
     """The board of that name: a serial, a name under ``ohforge.boards`` or an emulated profile.
 
-    Without a name: the one of the settings, else the only connected real one, else the emulated `dayu200`. What
-    was chosen and why is said; with ``--dry`` none is made, started or connected. Raises NoBoard, SeveralBoards, BoardUnauthorised, BoardOffline, HdcNotFound.
+    Without a name: the one of the settings, else the only connected real one, else the emulated `dayu200` when hdc
+    knows no real one at all. What was chosen and why is said; with ``--dry`` none is made, started or connected.
+    Raises NoBoard, SeveralBoards, BoardUnauthorised, BoardOffline, HdcNotFound.
     """
     if name:
         return _named_board(session, name, "named by --board")
@@ -69,9 +59,7 @@ def choose_board(session: Session, name: str = "") -> Board:
         return _named_board(session, session.settings.board, "the setting ohforge.board")
     hdc = find_hdc(session)
     if hdc is None:
-        return _emulated_board(
-            session, DEFAULT_SERIAL, DEFAULT_PROFILE, "no hdc is installed, so there is no real board"
-        )
+        return default_board(session, "no hdc is installed, so there is no real board")
     targets = ask_servers(session, [hdc, *(own for _, own in own_servers(session, hdc))])
     usable = [key for key, (target, _) in targets.items() if target.state == "Connected"]
     if len(usable) > 1:
@@ -81,9 +69,44 @@ def choose_board(session: Session, name: str = "") -> Board:
         return _real_board(session, server, usable[0], entry, "the only connected board")
     for key, (target, server) in targets.items():
         if target.state == "Unauthorized":
-            return _accepted_board(session, server, key, entry_of(session, key), "the only board")
-    lost = "".join(f"; {key} is {target.state.lower()}" for key, (target, _) in targets.items())
-    return _emulated_board(session, DEFAULT_SERIAL, DEFAULT_PROFILE, f"no real board is connected{lost}")
+            try:
+                return _accepted_board(session, server, key, entry_of(session, key), "the only board")
+            except BoardUnauthorised as refused:
+                raise BoardUnauthorised(refused.message, remedy=f"{refused.remedy} Or {USE_EMULATED}.") from None
+    if targets:
+        lost = ", ".join(f"{key} ({target.state.lower()})" for key, (target, _) in targets.items())
+        raise BoardOffline(
+            f"No board was named, and hdc knows none that can be used, only {lost}.",
+            remedy=f"Reconnect it, or {USE_EMULATED}; a TCP board that is gone for good is forgotten after `hdc kill`.",
+        )
+    return default_board(session, "no real board is connected")
+
+
+def name_board(session: Session, name: str = "") -> HdcBoard:
+    """The board of that name, whether it can be used now or not; else the only one that hdc knows, as `choose_board` does.
+
+    Raises NoBoard, SeveralBoards, HdcNotFound.
+    """
+    named, why = (name, "named by --board") if name else (session.settings.board, "the setting ohforge.board")
+    if named and (emulated := find_emulated(session, named)) is not None:
+        return emulated_board(session, *emulated, why)
+    hdc = find_hdc(session)
+    if not named:
+        known = {} if hdc is None else ask_servers(session, [hdc, *(own for _, own in own_servers(session, hdc))])
+        if not known:
+            return default_board(session, "no real board is known")
+        if len(known) > 1:
+            raise SeveralBoards(f"{len(known)} boards are known: {', '.join(known)}.")
+        [(key, (_, server))] = known.items()
+        return _real_board(session, server, key, entry_of(session, key), "the only board that hdc knows")
+    entry = session.settings.boards.get(named) or entry_of(session, named)
+    key = entry.serial or named
+    check_key(key)
+    if hdc is None:
+        raise NoBoard(f"No hdc is installed, so the board {key!r} cannot be reached.", remedy=INSTALL_HDC)
+    if TCP_KEY.fullmatch(key) and session.settings.own_servers and not entry.hdc_server and not session.dry:
+        hdc = connected_hdc(session, hdc, key) or own_hdc(session, hdc, key)
+    return _real_board(session, at_server(hdc, entry.hdc_server), key, entry, why)
 
 
 def locate_board(session: Session, name: str = "") -> LeasePlace:
@@ -96,7 +119,7 @@ def locate_board(session: Session, name: str = "") -> LeasePlace:
         board = choose_board(session)
         return LeasePlace.of(session, board.serial, emulated=board.emulated)
     entry = session.settings.boards.get(named)
-    emulated = _find_emulated(session, named)
+    emulated = find_emulated(session, named)
     serial = emulated[0] if emulated is not None else entry.serial if entry is not None else named
     check_key(serial)
     return LeasePlace.of(session, serial, emulated=emulated is not None)
@@ -118,61 +141,12 @@ def find_hdc(session: Session) -> Hdc | None:
     return _real_hdc(str(found)) if found else None
 
 
-def stand_in(session: Session, serial: str = "") -> Hdc:
-    """The hdc of the emulated boards; for the board `serial` with a server of its own, which blocks no other board."""
-    search = os.pathsep.join([str(PROJECT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    home = _emulated_home(session)
-    hdc = Hdc(
-        argv=(sys.executable, "-m", "deploy.emulator.stand_in.cli"),
-        title="hdc stand-in of ohforge",
-        environment={"PYTHONPATH": search, "OHFORGE_EMULATOR_HOME": str(home)},
-        emulated=True,
-    )
-    if not serial:
-        return hdc
-    folder = _server_folder(home, serial)
-    if not session.dry:
-        folder.mkdir(parents=True, exist_ok=True)
-    return with_folder(hdc, folder)
-
-
-def _server_folder(home: Path, serial: str) -> Path:
-    return home / ".servers" / serial
-
-
-def list_targets(session: Session, hdc: Hdc, seconds: float = LIST_SECONDS) -> list[Target]:
-    """The boards that an hdc server knows. Raises HdcServerError when there is no server to be had."""
-    result = hdc.call(session, ("list", "targets", "-v"), deadline=Deadline.after(seconds, "the list of boards"))
-    text = without_log_lines(f"{result.text}\n{result.error_text}").strip()
-    fault = find_fault(text, "list")
-    if fault is not None or "[Fail]" in text:
-        raise make_error(fault, text, subject="Listing the boards")
-    return read_targets(text)
-
-
-def read_targets(text: str) -> list[Target]:
-    """Understands ``list targets [-v]`` of every version. None at all is ``[Empty]``, with odd line ends after it."""
-    targets = []
-    for line in re.split(r"[\r\n]+", text):
-        key, *rest = line.split("\t")
-        if not key.strip() or key.startswith("["):
-            continue
-        words = [word.strip() for word in rest]
-        state = next((word for word in words if word in STATES), "" if words else "Connected")
-        connection = next((word for word in words if word in CONNECTIONS), "")
-        if state:
-            targets.append(
-                Target(key=key.strip(), state="Unknown" if state == "UNKNOW" else state, connection=connection)
-            )
-    return targets
-
-
 # by name -------------------------------------------------------------------------------------------
 
 
 def _named_board(session: Session, name: str, why: str) -> Board:
-    if (emulated := _find_emulated(session, name)) is not None:
-        return _emulated_board(session, *emulated, why)
+    if (emulated := find_emulated(session, name)) is not None:
+        return emulated_board(session, *emulated, why)
     entry = session.settings.boards.get(name)
     if entry is not None:
         return _checked_board(session, entry.serial, entry, f"{why}; its serial stands under ohforge.boards")
@@ -187,7 +161,7 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
         raise NoBoard(
             f"There is no board {key!r}; {nearest(key, known_names(session, []))}. No hdc is installed, "
             "so real boards cannot be reached.",
-            remedy="Install the SDK's toolchains with `ohforge sdk.fetch`, or set ohforge.hdc to the path of hdc.",
+            remedy=INSTALL_HDC,
         )
     if TCP_KEY.fullmatch(key) and not session.dry:
         return _tcp_board(session, hdc, key, entry, why)
@@ -216,6 +190,8 @@ def _tcp_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str
     """A board at an address: connected when it is not, through a server of its own unless one is named."""
     if entry.hdc_server or not session.settings.own_servers:
         server = at_server(hdc, entry.hdc_server)
+    elif (known := connected_hdc(session, hdc, key)) is not None:
+        return _real_board(session, known, key, entry, why)
     else:
         claim_usb_first(session, hdc)
         server = own_hdc(session, hdc, key)
@@ -237,6 +213,8 @@ def _connect(session: Session, hdc: Hdc, server: Hdc, key: str) -> tuple[Hdc, bo
             return connect_board(session, server, key)
         except BoardOffline as offline:
             other = _with_connection(session, hdc, key)
+            if other is not None or pause is None:
+                end_unused(session, server, key)
             if other is not None:
                 return other, False
             if pause is None:
@@ -261,127 +239,19 @@ def known_names(session: Session, keys: Sequence[str]) -> list[str]:
 
 
 def _accepted_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> Board:
-    """A board whose user is asked now; it may swallow the first command after the answer."""
-    _wait_for_user(session, hdc, key)
+    """A board whose user is asked now. Raises BoardUnauthorised when he does not agree in time."""
     board = _real_board(session, hdc, key, entry, why)
-    board.make_ready(Deadline.after(READY_SECONDS, f"a sign of life of board {key}"))
+    seconds = READY_SECONDS + session.settings.timeouts.authorise
+    board.make_ready(Deadline.after(seconds, f"the user of board {key}"))
     return board
 
 
-def _wait_for_user(session: Session, hdc: Hdc, key: str) -> None:
-    """Waits until the board's user has confirmed. Raises BoardUnauthorised when that takes too long."""
-    waiting = Deadline.after(session.settings.timeouts.authorise, f"the user of board {key}")
-    if not waiting.expired:
-        session.console.info(confirm_request(key, waiting.remaining))
-    for _ in CONFIRMATION.rounds(waiting):
-        if any(target.key == key and target.state == "Connected" for target in list_targets(session, hdc)):
-            return
-    raise BoardUnauthorised(
-        f"Board {key} has not accepted this computer's key (waited {waiting.seconds:g} s).",
-        remedy="Confirm the dialog on the board's screen, then run again; ohforge.timeouts.authorise waits longer for it.",
-    )
-
-
-# servers -------------------------------------------------------------------------------------------
-
-
-def ask_servers(session: Session, servers: Sequence[Hdc]) -> dict[str, tuple[Target, Hdc]]:
-    """The boards of all servers by key, each with a server that has it, connected where one is.
-
-    Only the first server's failure is one; another that does not answer is said.
-    """
-    found: dict[str, tuple[Target, Hdc]] = {}
-    for at, server in enumerate(servers):
-        try:
-            targets = list_targets(session, server, LIST_SECONDS if at == 0 else OTHER_LIST_SECONDS)
-        except (BoardError, DeadlineExpired) as error:
-            if at == 0:
-                raise
-            where = " ".join(server.argv[1:]) or f"of {server.environment.get('TMPDIR', '')}"
-            session.console.warn(f"the hdc server {where} does not answer: {error.message}")
-            continue
-        for target in targets:
-            if target.key not in found or (target.state == "Connected" != found[target.key][0].state):
-                found[target.key] = (target, server)
-    return found
-
-
-# emulated boards -----------------------------------------------------------------------------------
-
-
-def _find_emulated(session: Session, name: str) -> tuple[str, str] | None:
-    """Serial and profile of the emulated board of that name; None when the name stands for no emulated board."""
-    entry = session.settings.boards.get(name)
-    if entry is not None:
-        if entry.serial and not entry.serial.startswith(EMULATED):
-            return None
-        serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
-        return serial, entry.profile or serial.removeprefix(EMULATED)
-    serial = f"{EMULATED}{name.removeprefix(EMULATED)}"
-    profile = emulated_boards(session).get(serial)
-    return (serial, profile) if profile is not None else None
-
-
-def emulated_boards(session: Session) -> dict[str, str]:
-    """All emulated boards and their profiles: one for each profile, those of the settings, and those that were made."""
-    from deploy.emulator.board.boards import list_emulated
-
-    found = {f"{EMULATED}{profile}": profile for profile in list_profiles()}
-    for name, entry in session.settings.boards.items():
-        if not entry.serial or entry.serial.startswith(EMULATED):
-            serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
-            found.setdefault(serial, entry.profile or serial.removeprefix(EMULATED))
-    made = [board for board in list_emulated(_emulated_home(session)) if not board.port]
-    return found | {board.serial: board.profile for board in made if board.serial not in found}
-
-
-def _emulated_home(session: Session) -> Path:
-    return Path(os.environ.get("OHFORGE_EMULATOR_HOME") or session.settings.data / "boards")
-
-
-def _emulated_board(session: Session, serial: str, profile: str, why: str) -> Board:
-    from deploy.emulator.board.boards import board_folder
-
-    check_key(serial)
-    folder = board_folder(serial, _emulated_home(session))
-    loaded = load_profile(profile, emulated=True)
-    name = serial.removeprefix(EMULATED)
-    if name != profile:
-        kind = _kind_of_emulated(session, folder, profile)
-        if name in list_profiles() or kind != profile:
-            raise ConfigurationError(
-                f"The emulated board {serial} is of the kind {kind}, but ohforge.boards says {profile}.",
-                remedy="Choose another name for it under ohforge.boards.",
-            )
-    session.console.chosen("board", f"emulated {name}" + (f", a {profile}" if name != profile else ""), why)
-    return HdcBoard(session, stand_in(session, serial), serial, loaded)
-
-
-def _kind_of_emulated(session: Session, folder: Path, profile: str) -> str:
-    """The profile of the emulated board in `folder`, which is made as a `profile` when it is not there and may be made."""
-    from deploy.emulator.board.boards import create_board, read_board
-
-    if session.dry:
-        return read_board(folder).profile if (folder / "board.json").is_file() else profile
-    return create_board(folder.name, home=folder.parent, **({} if folder.exists() else {"profile": profile})).profile
-
-
-def is_up(session: Session, board: Board) -> bool:
-    """Whether the board can be asked as things are: an emulated one may have to be made or started first."""
-    from deploy.emulator.board.boards import is_running, read_board
-
-    if not board.emulated:
-        return True
-    home = _emulated_home(session)
-    made = (home / board.serial / "board.json").is_file() and _server_folder(home, board.serial).is_dir()
-    return made and is_running(read_board(home / board.serial))
-
-
 def _real_board(session: Session, hdc: Hdc, key: str, entry: BoardEntry, why: str) -> HdcBoard:
-    profile = load_profile(entry.profile or UNKNOWN_BOARD)
-    kind = "" if profile.name == UNKNOWN_BOARD else f", {profile.title}"
+    profile = entry.profile or UNKNOWN_BOARD
+    check_profile(profile)
+    kind = "" if profile == UNKNOWN_BOARD else f", {profile}"
     session.console.chosen("board", f"{key}{kind}", f"{why}; hdc is {hdc.argv[0]}")
-    return HdcBoard(session, hdc, key, profile)
+    return HdcBoard(session, hdc, key, lambda: load_profile(profile))
 
 
 def entry_of(session: Session, key: str) -> BoardEntry:

@@ -6,18 +6,11 @@ from typing import Any
 
 from core.session import Session
 from deploy.board.profiles import load_profile
-from deploy.hdc.board import Hdc
-from deploy.hdc.choose import (
-    EMULATED,
-    UNKNOWN_BOARD,
-    Target,
-    ask_servers,
-    at_server,
-    emulated_boards,
-    entry_of,
-    find_hdc,
-)
+from deploy.hdc.choose import UNKNOWN_BOARD, at_server, entry_of, find_hdc
+from deploy.hdc.emulated import EMULATED, emulated_boards
+from deploy.hdc.program import Hdc
 from deploy.hdc.servers import own_servers
+from deploy.hdc.targets import Target, ask_servers
 from deploy.lease.lease import LeasePlace, find_holder
 
 

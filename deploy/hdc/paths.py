@@ -15,12 +15,19 @@ from core.errors import NoBoard, UnsafePath, UsageError
 KEY_LIMIT = 32
 
 
+def is_key(text: str) -> bool:
+    """Whether it can be what hdc calls a board by: no blanks, no control characters, at most 32 bytes."""
+    return re.fullmatch(rf"[\x21-\x7e]{{1,{KEY_LIMIT}}}", text) is not None
+
+
 def check_key(key: str) -> None:
     """Raises NoBoard for a connect key that hdc would take for something else."""
-    if not key or len(key.encode()) > KEY_LIMIT or key.startswith(("-", "wait")) or key in ("any", "shell", "kill"):
-        raise NoBoard(f"{key!r} is no name of a board for hdc: it has 1 to {KEY_LIMIT} bytes and is no word of hdc's.")
-    if not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise NoBoard(f"{key!r} is no name of a board for hdc: it may not contain blanks or control characters.")
+    if not is_key(key):
+        raise NoBoard(
+            f"{key!r} is no name of a board for hdc: it has 1 to {KEY_LIMIT} bytes, no blanks and no control characters."
+        )
+    if key.startswith(("-", "wait")) or key in ("any", "shell", "kill"):
+        raise NoBoard(f"{key!r} is no name of a board for hdc: it is a word of hdc's own.")
 
 
 def check_local_file(local: Path) -> None:

@@ -23,8 +23,9 @@ from core.errors import BoardOffline, HdcServerError, OhforgeError
 from core.files import write_json
 from core.locks import hold
 from core.session import Session
-from deploy.hdc.board import Hdc
+from deploy.hdc.board import CONNECTED
 from deploy.hdc.errors import find_fault, make_error, without_log_lines
+from deploy.hdc.program import Hdc
 from deploy.lease.owner import boot_id
 
 CONNECT_SECONDS = 30.0
@@ -38,7 +39,7 @@ PORTS_TRIED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class OwnServer:
-    """Where the server of one board keeps its files; its port stands in a note there."""
+    """Where the server of one board keeps its files; a note there has its port, and whether the board was connected."""
 
     key: str
     folder: Path
@@ -67,22 +68,40 @@ class OwnServer:
                 self.note(port)
         return port
 
-    def note(self, port: int) -> None:
-        write_json(self.folder / NOTE, {"key": self.key, "port": port, "boot": boot_id()})
+    def note(self, port: int, **state: bool) -> None:
+        write_json(self.folder / NOTE, {"key": self.key, "port": port, "boot": boot_id(), **state})
 
     def _is_alive(self) -> bool:
         """Whether a server of this folder runs: then it is the one that holds the port."""
+        number = self._number()
+        return number is not None and _runs(number)
+
+    def has_ended(self) -> bool:
+        """Whether a server of this folder has run and is dead: it knows no board any more."""
+        number = self._number()
+        return number is not None and not _runs(number)
+
+    def _number(self) -> int | None:
         try:
-            os.kill(int((self.folder / PID_FILE).read_text().split()[0]), 0)
-        except (OSError, ValueError, IndexError, OverflowError):
-            return False
-        return True
+            return int((self.folder / PID_FILE).read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
 
 
 def own_hdc(session: Session, hdc: Hdc, key: str) -> Hdc:
     """The same hdc with a server for this board alone, which the first command starts."""
     server = OwnServer.of(session, key)
     return _with_server(hdc, server, server.choose_port())
+
+
+def connected_hdc(session: Session, hdc: Hdc, key: str) -> Hdc | None:
+    """The same hdc with this board's own server, when that has the board as far as is known: the first command tells."""
+    server = OwnServer.of(session, key)
+    note = server.read_note()
+    port = note.get("port")
+    if note.get("connected") is not True or not isinstance(port, int) or server.has_ended():
+        return None
+    return _with_server(hdc, server, port)
 
 
 def connect_board(session: Session, hdc: Hdc, key: str) -> tuple[Hdc, bool]:
@@ -95,8 +114,10 @@ def connect_board(session: Session, hdc: Hdc, key: str) -> tuple[Hdc, bool]:
         deadline = Deadline.after(CONNECT_SECONDS, f"a connection to {key}")
         result = hdc.call(session, ("tconn", key), deadline=deadline)
         text = without_log_lines(f"{result.text}\n{result.error_text}").strip()
-        fault = find_fault(text, "connect")
+        fault = find_fault(text, "connect") if CONNECTED.search(text) is None else None
         if fault is None and "[Fail]" not in text:
+            if hdc.connected is not None:
+                hdc.connected(True)
             return hdc, "repeat operation" not in text
         failed = make_error(fault, text, subject=f"Board {key}", otherwise=BoardOffline)
         if not isinstance(failed, HdcServerError) or hdc.renew is None or attempt == PORTS_TRIED - 1:
@@ -106,13 +127,22 @@ def connect_board(session: Session, hdc: Hdc, key: str) -> tuple[Hdc, bool]:
     raise AssertionError("the last attempt returns or raises")
 
 
+def end_unused(session: Session, hdc: Hdc, key: str) -> None:
+    """Ends the board's own server when it has never had the board: it would run for nobody."""
+    server = OwnServer.of(session, key)
+    if hdc.connected is not None and "connected" not in server.read_note() and not _is_somebody_else(server.folder):
+        end_server(session, hdc)
+
+
 def own_servers(session: Session, hdc: Hdc) -> list[tuple[str, Hdc]]:
-    """Boards with a server of their own that was used since the computer was started, each with its hdc."""
+    """Boards with a server of their own that has had them and runs, each with its hdc: to ask a dead one would start it."""
     found = []
     for note_file in sorted((session.settings.data / "hdc-servers").glob(f"*/{NOTE}")):
         server = OwnServer(key="", folder=note_file.parent)
         note = server.read_note()
         key, port = note.get("key"), note.get("port")
+        if "connected" not in note or server.has_ended():
+            continue
         if isinstance(key, str) and isinstance(port, int) and OwnServer.of(session, key).folder == note_file.parent:
             found.append((key, _with_server(hdc, replace(server, key=key), port)))
     return found
@@ -147,8 +177,11 @@ def _with_server(hdc: Hdc, server: OwnServer, port: int) -> Hdc:
         server.note(fresh)
         return _with_server(hdc, server, fresh)
 
+    def connected(state: bool) -> None:
+        server.note(port, connected=state)
+
     environment = {**hdc.environment, "TMPDIR": str(server.folder), "OHOS_HDC_SERVER_PORT": str(port)}
-    own = replace(hdc, environment=environment, renew=renew)
+    own = replace(hdc, environment=environment, renew=renew, connected=connected)
     return own
 
 
@@ -158,6 +191,16 @@ def end_server(session: Session, hdc: Hdc) -> None:
         hdc.call(session, ("kill",), deadline=Deadline.after(KILL_SECONDS, "the end of an hdc server"))
     except OhforgeError as error:
         session.console.detail(f"the hdc server of {hdc.environment.get('TMPDIR')}: {error.message}")
+
+
+def _runs(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _is_somebody_else(folder: Path) -> bool:

@@ -10,7 +10,8 @@ from core.deadline import Deadline
 from core.files import write_json
 from core.session import Session
 from deploy.board.protocol import Board
-from deploy.hdc.board import STOP_SECONDS, Hdc, HdcBoard
+from deploy.hdc.board import STOP_SECONDS, HdcBoard
+from deploy.hdc.program import Hdc
 
 
 def describe_link(session: Session, board: Board) -> dict[str, str]:

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from core.deadline import Deadline
 from core.errors import InvalidData, MissingLibrary, UsageError, WrongArch
-from core.process import OnOutput
 from core.session import Session
-from deploy.board.protocol import Board, ShellResult
+from deploy.board.protocol import Board
 from deploy.hdc.choose import choose_board
 from deploy.hdc.paths import check_local_file
 from deploy.launch.build_choice import choose_build, forget_arches
@@ -206,25 +204,6 @@ def find_product(text: str) -> tuple[Recipe, str]:
     if text not in programs:
         raise unknown_name("file or program", text, programs)
     return programs[text], text
-
-
-def run_shell(
-    session: Session,
-    board: Board,
-    command: str,
-    *,
-    folder: str = "",
-    timeout: float = 0.0,
-    on_output: OnOutput | None = None,
-) -> ShellResult:
-    """Runs a command line of the board's shell; `timeout` in seconds, 0 for the setting ``ohforge.timeouts.command``."""
-    seconds = timeout or session.settings.timeouts.command
-    return board.shell(
-        command,
-        deadline=Deadline.after(seconds, f"the command on board {board.serial}"),
-        folder=folder,
-        on_output=on_output,
-    )
 
 
 # what is run ---------------------------------------------------------------------------------------

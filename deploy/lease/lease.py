@@ -204,8 +204,8 @@ class LeasePlace:
     def of(cls, session: Session, serial: str, *, emulated: bool) -> LeasePlace:
         """An emulated board belongs to its user; all others are shared by the users of this computer."""
         if emulated:
-            home = Path(os.environ.get("OHFORGE_EMULATOR_HOME") or session.settings.data / "boards")
-            return cls(serial=serial, folder=home / EMULATED_FOLDER, mode=PRIVATE_MODE)
+            folder = session.settings.emulated_boards / EMULATED_FOLDER
+            return cls(serial=serial, folder=folder, mode=PRIVATE_MODE)
         return cls(serial=serial, folder=session.settings.leases)
 
     @property

@@ -10,7 +10,7 @@ from core.session import Session
 from deploy.board.clock import BoardClock
 from deploy.board.protocol import Board
 from deploy.run.faultlog import SIGNALS, CrashLog, describe_crash, fetch_crash_logs
-from deploy.run.hilog import LogFilter, capture_log
+from deploy.run.hilog import SECONDS, LogFilter, capture_log
 from deploy.run.record import RunRecord
 from deploy.run.request import RunRequest
 from deploy.run.result import Diagnosis, ProgramResult
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NOT_EXECUTABLE = 126
 LAST_LINES = 10
+LEAST_LOG_SECONDS = 10.0
 
 
 def look_back(
@@ -63,7 +64,10 @@ def keep_log(
     times: tuple[float, float],
     needed: bool,
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """Takes the board's log of the run when it is needed or was asked for; returns what `capture_log` returns."""
+    """Takes the board's log of the run when it is needed or was asked for; returns what `capture_log` returns.
+
+    That may take what the run has left of its time, and a little when it has nothing left.
+    """
     from native.recipe.device_use import LOG_TAGS
 
     if request.options.log is None and not needed:
@@ -73,7 +77,9 @@ def keep_log(
         return None, []
     try:
         chosen = request.options.log or LogFilter()
-        log, watched = capture_log(session, board, record.folder, clock.window(*times), chosen, LOG_TAGS)
+        left = request.options.timeout - (times[1] - times[0])
+        seconds = min(max(left, LEAST_LOG_SECONDS), SECONDS)
+        log, watched = capture_log(session, board, record.folder, clock.window(*times), chosen, LOG_TAGS, seconds)
     except OhforgeError as error:
         session.console.warn(f"the board's log of this run could not be read: {error.message}")
         return None, []

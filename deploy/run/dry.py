@@ -8,7 +8,7 @@ from core.dry import Would
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.survey import NOT_ASKED
-from deploy.hdc.choose import is_up
+from deploy.hdc.emulated import is_up
 from deploy.run.engines import agents_wanted, would_prepare_engine
 from deploy.run.execute import ask_board, check_fit
 from deploy.run.request import RunRequest

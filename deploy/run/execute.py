@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 
 from core.deadline import Deadline
-from core.errors import DeadlineExpired, OhforgeError, RemoteFileMissing
+from core.errors import DeadlineExpired, LostConnection, OhforgeError, RemoteFileMissing
 from core.files import human_bytes
 from core.interrupts import termination_as_interrupt
 from core.record_folder import OUTPUTS
@@ -37,6 +37,7 @@ from deploy.run.record import (
     recorded,
     start_record,
 )
+from deploy.run.recovery import recover_board
 from deploy.run.request import RunRequest
 from deploy.run.result import ProgramResult, RunOutcome
 from deploy.transfer.pull import as_pattern, fetch_files
@@ -58,7 +59,11 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
         record = start_record(session, program=request.program, board=board.serial, content=content)
         with recorded(record), termination_as_interrupt():
             engine, clock = _prepare(session, board, request, stored, agents, record)
-            return _Run(session, board, request, stored, engine, record, clock).perform()
+            try:
+                return _Run(session, board, request, stored, engine, record, clock).perform()
+            except (DeadlineExpired, LostConnection) as cut:
+                recover_board(session, board, cut)
+                raise
 
 
 def _prepare(

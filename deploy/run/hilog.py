@@ -168,15 +168,16 @@ def capture_log(
     window: tuple[datetime, datetime],
     chosen: LogFilter,
     watch: tuple[str, ...] = (),
+    seconds: float = SECONDS,
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """Writes what the log says of `window` to ``hilog.log`` in `folder`.
+    """Writes what the log says of `window` to ``hilog.log`` in `folder`, which may take `seconds`.
 
     Returns what the record says of it (None when the board has no hilog), and the lines with the tags `watch`, whether
     they were chosen or not. Raises what `Board.shell` raises.
     """
     with (folder / FILE).open("w", encoding="utf-8") as out:
         reader = LogReader(chosen=chosen, window=window, hand_on=lambda line: print(line, file=out), watched_tags=watch)
-        found = _read(board, "hilog -x", reader, Deadline.after(SECONDS, f"the log of board {board.serial}"))
+        found = _read(board, "hilog -x", reader, Deadline.after(seconds, f"the log of board {board.serial}"))
     if not found:
         (folder / FILE).unlink()
         return None, []
@@ -217,14 +218,14 @@ def show_log(
     """
     kept: list[str] = []
     reader = LogReader(chosen=chosen, hand_on=kept.append if lines and not follow else hand_on)
+    seconds = timeout or (session.settings.timeouts.run if follow else SECONDS)
+    deadline = Deadline.after(seconds, f"the log of board {board.serial}")
     if since is not None:
-        clock = _ask_clock(board)
+        clock = _ask_clock(board, deadline)
         begin = clock.window(since, since)[0]
         reader.window = (begin, begin + AHEAD)
     tags = f" -T {quote(','.join(chosen.tags))}" if chosen.tags else ""
     last = f" -z {lines}" if lines and not follow and not tags and chosen.levels == LEVELS and since is None else ""
-    seconds = timeout or (session.settings.timeouts.run if follow else SECONDS)
-    deadline = Deadline.after(seconds, f"the log of board {board.serial}")
     try:
         found = _read(board, f"hilog{tags}" if follow else f"hilog -x{tags}{last}", reader, deadline)
     except DeadlineExpired:
@@ -247,11 +248,11 @@ def _read(board: Board, command: str, reader: LogReader, deadline: Deadline) -> 
     return result.exit_code != MISSING
 
 
-def _ask_clock(board: Board) -> BoardClock:
+def _ask_clock(board: Board, deadline: Deadline) -> BoardClock:
     import time
 
     asked = time.time()
-    result = board.shell(f"date '+{FORMAT}'", deadline=Deadline.after(SECONDS, f"the clock of board {board.serial}"))
+    result = board.shell(f"date '+{FORMAT}'", deadline=deadline.within(SECONDS, f"the clock of board {board.serial}"))
     clock = read_clock(result.text, asked, time.time())
     if clock is None:
         raise BoardError(f"Board {board.serial} cannot tell the time: {result.text.strip()[:200]!r}.")

@@ -10,7 +10,7 @@ from core.dry import Would
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.survey import Survey
-from deploy.hdc.choose import is_up
+from deploy.hdc.emulated import is_up
 from deploy.transfer.clean import clean_board
 from deploy.transfer.pull import look_before_pull
 from deploy.transfer.push import look_at_store, look_before_push

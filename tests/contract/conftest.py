@@ -23,13 +23,14 @@ KEY = "OHFORGE_REAL_KEY"
 # Read before the tests' own settings hide the user's.
 REAL_HDC = os.environ.get(REAL, "")
 REAL_KEY = os.environ.get(KEY, "")
+OHOS = {name: value for name, value in os.environ.items() if name.startswith("OHOS_")}
 SANDBOX_KIND = os.environ.get(SANDBOX, "")
 
 
 @pytest.fixture(scope="session")
 def hdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdc]:
     if REAL_HDC:
-        server = users_server()
+        server = OHOS | users_server()
         listed = subprocess.run(
             [REAL_HDC, "list", "targets"], env={**os.environ, **server}, capture_output=True, check=True, timeout=60
         ).stdout

@@ -9,6 +9,15 @@ import pytest
 
 from tests.support.emulated import Hdc
 
+NO_TERMINAL = rb"\[W\]\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] Not support stdio TTY mode\n"
+AFTER_7_0 = {
+    b"The port must be digit buf:abc\n": b"The port must be digit str:abc\n",
+    b"The port-string's length must < 5\n": b"The port-string's length must be in [1, 5]\n",
+    b"127.0.0.1:": b"The port-string's length must be in [1, 5]\n",
+    b"127.0.0.1:99999": b"Port range incorrect\n",
+    b"[Fail]Error tmode command\n": b"[Fail]Error input parameter\n",
+}
+"""What hdc's main branch says after 7.0 in place of a text, or to an argument; the version is still that of 7.0."""
 VERSION = rb"Ver: \d\.\d\.\d[a-z]"
 
 
@@ -142,7 +151,7 @@ def test_run_modes_are_answered_by_the_board(hdc: Hdc) -> None:
     ],
 )
 def test_wrong_run_modes_are_found_by_the_server(hdc: Hdc, words: tuple[str, ...], answer: bytes) -> None:
-    assert hdc.board("tmode", *words) == answer
+    assert hdc.board("tmode", *words) in (answer, *after_7_0(hdc, answer))
 
 
 def test_commands_that_print_nothing(hdc: Hdc) -> None:
@@ -198,15 +207,23 @@ def test_an_unknown_bundle_is_refused(hdc: Hdc) -> None:
     [
         (("-b",), b"[E003005] The parameter is missing, correct your input by referring below:\n"),
         (("-b", "no/name", "ls"), b"[E003001] Invalid bundle name: no/name\n"),
-        (("-b", "com.example.none"), b"[E003002] Unsupport interactive shell command option\n"),
+        (("-b", "com.example.none"), b"[E003001] Invalid bundle name: com.example.none\r\n"),
     ],
 )
 def test_what_stands_behind_the_bundle_option_is_looked_at_by_the_server(
     hdc: Hdc, words: tuple[str, ...], answer: bytes
 ) -> None:
     lines = hdc.board("shell", *words).splitlines(keepends=True)
+    if "ls" not in words:
+        assert re.fullmatch(NO_TERMINAL, lines.pop(0))
     assert lines[0] == b"[Fail]" + answer
     assert lines[1:] == ([b"Usage: hdc shell [-b bundlename] [COMMAND...]\n"] if words == ("-b",) else [])
+
+
+def test_that_there_is_no_terminal_is_told_before_the_board_is_looked_for(hdc: Hdc) -> None:
+    lines = hdc("-t", "nobody", "shell").stdout.splitlines(keepends=True)
+    assert re.fullmatch(NO_TERMINAL, lines[0])
+    assert lines[1:] == [b"[Fail]Not match target founded, check connect-key please\r\n"]
 
 
 @pytest.mark.parametrize(
@@ -237,4 +254,10 @@ def test_a_bad_server_port_is_told_on_standard_error(hdc: Hdc, port: str, words:
 )
 def test_a_bad_server_option_is_told_on_standard_output(hdc: Hdc, server: str, words: bytes) -> None:
     answer = hdc("-s", server, "list", "targets")
-    assert (answer.stdout, answer.stderr, answer.status) == (words, b"", 0)
+    assert answer.stdout in (words, *after_7_0(hdc, words, server.encode()))
+    assert (answer.stderr, answer.status) == (b"", 0)
+
+
+def after_7_0(hdc: Hdc, *keys: bytes) -> list[bytes]:
+    """What a real hdc may say as well; the stand-in is that of 7.0."""
+    return [AFTER_7_0[key] for key in keys if hdc.real and key in AFTER_7_0]

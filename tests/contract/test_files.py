@@ -263,7 +263,9 @@ def test_a_tree_becomes_a_copy_or_goes_into_what_exists(hdc: Hdc, folder: str, t
 def test_a_file_in_the_way_of_a_folder_is_told(hdc: Hdc, folder: str, tree: Path) -> None:
     hdc.shell(f"cd {folder}; mkdir there; echo 1 >there/tree")
     answer = hdc.board("file", "send", str(tree), f"{folder}/there")
-    assert answer == f"[Fail]File exists, path:{folder}/there/tree\r\n".encode()
+    path = f"{folder}/there/tree"
+    masked = f"{path[:3]}******{path[-3:]}(L:{len(path)})"  # hdc's main branch after 7.0
+    assert answer in [f"[Fail]File exists, path:{shown}\r\n".encode() for shown in (path, *[masked] * hdc.real)]
 
 
 def test_parents_of_a_tree_are_made_with_mode_750(hdc: Hdc, folder: str, tree: Path) -> None:

@@ -50,6 +50,7 @@ def use_boards(home: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(choose, "_hdc_of_sdk", lambda session: None)
     monkeypatch.setattr(hdc, "RETRIES", Patience(pause=0.05, times=3))
+    monkeypatch.setattr(hdc, "RESTARTS", Patience(pause=0.05, times=6))
     monkeypatch.setattr(hdc, "STOP_SECONDS", 8.0)
 
 

@@ -26,10 +26,13 @@ from core.settings import Settings, Timeouts
 from deploy.board.profiles import load_profile
 from deploy.emulator.board.boards import create_board, start_board, stop_board
 from deploy.emulator.board.faults import FAULTS, FaultFile
-from deploy.hdc.board import Hdc, HdcBoard
-from deploy.hdc.choose import choose_board, list_targets, stand_in
+from deploy.hdc.board import HdcBoard
+from deploy.hdc.choose import choose_board
+from deploy.hdc.emulated import stand_in
 from deploy.hdc.fit import describe_board
-from deploy.launch.launch import run_shell
+from deploy.hdc.program import Hdc
+from deploy.hdc.targets import list_targets
+from deploy.launch.shell import run_shell
 from deploy.run.execute import execute
 from deploy.transfer.clean import clean_board
 from deploy.transfer.placement import FileToPlace
@@ -126,7 +129,7 @@ class Bench:
 
     def board(self, session: Session) -> HdcBoard:
         profile = load_profile("dayu200", emulated=True)
-        return HdcBoard(session, self.hdc, SERIAL, profile, pause=lambda seconds: None)
+        return HdcBoard(session, self.hdc, SERIAL, lambda: profile, pause=lambda seconds: None)
 
     def measure(self, fault: str, operation: str, seconds: float) -> str:
         """The cell of a fault and an operation whose deadlines are `seconds`."""

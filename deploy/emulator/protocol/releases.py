@@ -44,6 +44,8 @@ class Release:
     authorises: bool = True
     bundles: bool = True
     """Whether ``-b`` is an option of ``shell`` and of file commands."""
+    bundle_terminal: bool = False
+    """Whether ``shell -b BUNDLE`` without a command asks for a terminal, which was refused before."""
     notices_full_disk: bool = True
     heartbeat: bool = True
     protects_keys: bool = True
@@ -102,8 +104,8 @@ RELEASES = {
     "5.1": Release(name="5.1", version="3.1.0e"),
     "6.0": Release(name="6.0", version="3.2.0c"),
     "6.1": Release(name="6.1", version="3.2.0c"),
-    "7.0-Beta1": Release(name="7.0-Beta1", version="3.2.0e"),
-    "7.0": Release(name="7.0", version="3.2.0f", no_folder=_MASKED_NO_FOLDER),
+    "7.0-Beta1": Release(name="7.0-Beta1", version="3.2.0e", bundle_terminal=True),
+    "7.0": Release(name="7.0", version="3.2.0f", no_folder=_MASKED_NO_FOLDER, bundle_terminal=True),
 }
 
 

@@ -38,16 +38,29 @@ def _complain_of_options(client: Client) -> bytes:
         return NO_BUNDLE
     if not BUNDLE.fullmatch(bundle):
         return b"[Fail][E003001] Invalid bundle name: " + bundle + b"\n"
-    return b"" if line else b"[Fail][E003002] Unsupport interactive shell command option\n"
+    if line or client.release.bundle_terminal:
+        return b""
+    return b"[Fail][E003002] Unsupport interactive shell command option\n"
 
 
 def _shell_text(client: Client) -> bytes:
     return client.call.rest.strip(b" \t\r\n")
 
 
-@with_target(_complain_of_options)
-def run_shell(client: Client, target: Target) -> None:
+def run_shell(client: Client) -> None:
     """``shell [TEXT]``"""
+    if _asks_for_terminal(client) and not os.isatty(0):
+        client.log("W", b"Not support stdio TTY mode")
+    _run_shell(client)
+
+
+def _asks_for_terminal(client: Client) -> bool:
+    words = client.call.arguments
+    return not words or (client.release.bundle_terminal and words[0] == "-b" and len(words) <= 2)
+
+
+@with_target(_complain_of_options)
+def _run_shell(client: Client, target: Target) -> None:
     text = _shell_text(client)
     # Words that came to nothing, because one was too long, are an empty command, not a terminal.
     if not client.call.arguments:
@@ -75,8 +88,6 @@ def _run_in_bundle(client: Client, target: Target, text: bytes) -> None:
 
 
 def _run_terminal(client: Client, target: Target) -> None:
-    if not os.isatty(0):
-        client.log("W", b"Not support stdio TTY mode")
     with contextlib.closing(client.open(target)) as session:
         session.send(Command.SHELL_START)
         if os.isatty(0):

@@ -94,6 +94,13 @@ def test_a_command_of_bytes_that_are_no_text_is_shown_with_escapes(capsys: pytes
     assert [would["what"] for would in answer(capsys)["would"]] == ["echo \udcff"]
 
 
+def test_words_behind_two_dashes_are_joined_by_blanks_which_the_help_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("board.shell", "--board", "dayu200", "--dry", "--json", "--", "printf", "%s|", "b  c") == 0
+    assert [would["what"] for would in answer(capsys)["would"]] == ["printf %s| b  c"]
+    assert call("board.shell", "--help") == 0
+    assert "joined by blanks" in " ".join(capsys.readouterr().out.split())
+
+
 def test_anothers_board_is_refused_with_the_status_for_busy(
     session: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,6 +99,7 @@ def test_an_unknown_setting_names_the_file_the_key_and_the_nearest_key() -> None
         ("jobs", True, "a whole number"),
         ("offline", "perhaps", "true or false"),
         ("timeouts", 5, "a mapping"),
+        ("emulated", "no", "ohforge.emulated must be auto or never, not 'no'"),
         ("timeouts", {"run": "long"}, "ohforge.timeouts.run must be a number"),
         ("boards", {"mine": {"seriel": "x"}}, "ohforge.boards.mine.seriel"),
         ("program_sources", [1], "a list of words"),

@@ -11,7 +11,7 @@ import pytest
 from core.patience import Patience
 from deploy.board import survey as inspect
 from deploy.hdc import board as hdc
-from deploy.hdc import choose
+from deploy.hdc import targets
 from deploy.transfer import chunks
 from tests.shared.fault_rules import derive_table, expected_table, load_rules
 from tests.support.fault_matrix import CHUNK, HANGING, OPERATIONS, ROWS, Bench
@@ -46,7 +46,8 @@ def cells(benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, request: p
     monkeypatch.setattr(hdc, "RETRIES", Patience(pause=0.01, times=3))
     monkeypatch.setattr(hdc, "STOP_SECONDS", 3.0 if fault in HANGING else 15.0)
     monkeypatch.setattr(inspect, "SURVEY_SECONDS", seconds)
-    monkeypatch.setattr(choose, "LIST_SECONDS", seconds)
+    monkeypatch.setattr(targets, "LIST_SECONDS", seconds)
+    monkeypatch.setattr(hdc, "RESTARTS", Patience(pause=0.01, times=6))
     monkeypatch.setattr(chunks, "CHUNKED_FROM", CHUNK)
     monkeypatch.setattr(chunks, "SMALLEST_CHUNK", CHUNK)
     monkeypatch.setattr(chunks, "LARGEST_CHUNK", CHUNK)

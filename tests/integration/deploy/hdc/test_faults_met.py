@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from core.deadline import Deadline
 from core.errors import HdcServerError, SeveralBoards
 from core.session import Session
 from core.settings import Timeouts
 from deploy.emulator.board.boards import EmulatedBoard, create_board, second_board, start_board, stop_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import servers as server
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.choose import choose_board
-from deploy.launch.launch import run_shell
+from deploy.hdc.restart import restart_board, wait_for_board
+from deploy.launch.shell import run_shell
 from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port
 from tests.support.tiny_elf import write_arm64
@@ -95,6 +98,18 @@ def test_of_two_boards_none_is_taken_and_both_are_named(session: Session, usb: E
     named = choose_board(session, usb.key)
     (usb.disk / "local/tmp/here").write_text("this one\n")
     assert run_shell(session, named, "cat /data/local/tmp/here").text == "this one\n"
+
+
+def test_a_restarted_board_is_waited_for_and_runs_nothing_from_before(session: Session, usb: EmulatedBoard) -> None:
+    board = choose_board(session)
+    assert isinstance(board, HdcBoard)
+    run_shell(session, board, "sleep 600 </dev/null >/dev/null 2>&1 &")
+    assert run_shell(session, board, "pgrep -x sleep").exit_code == 0
+    before = restart_board(session, board)
+    stages = wait_for_board(session, board, Deadline.after(60, "the board"), before=before)
+    assert list(stages) == ["gone", "back", "authorised", "ready"]
+    assert sorted(stages.values()) == list(stages.values())
+    assert run_shell(session, board, "pgrep -x sleep").exit_code == 1
 
 
 def test_what_a_command_leaves_behind_is_told(

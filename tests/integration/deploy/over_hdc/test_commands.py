@@ -23,8 +23,9 @@ from deploy.board.survey import survey_board
 from deploy.emulator.board.boards import create_board, list_emulated, stop_board
 from deploy.emulator.stand_in.program import write_stand_in
 from deploy.hdc.choose import choose_board
-from deploy.launch.launch import run_program, run_shell
+from deploy.launch.launch import run_program
 from deploy.launch.request import LaunchRequest
+from deploy.launch.shell import run_shell
 from tests.support.board_runs import SERIAL, TMP, read_record, running, soon
 from tests.support.command_line import invoke
 from tests.support.tiny_elf import write_arm64

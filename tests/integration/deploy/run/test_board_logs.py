@@ -19,8 +19,9 @@ from core.session import PROJECT, Session
 from core.testing import RecordingRunner
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc.choose import choose_board
-from deploy.launch.launch import run_program, run_shell
+from deploy.launch.launch import run_program
 from deploy.launch.request import LaunchRequest
+from deploy.launch.shell import run_shell
 from deploy.run import faultlog
 from deploy.run.hilog import LogFilter, last_run, read_filter, show_log
 from deploy.run.options import RunOptions

@@ -17,7 +17,7 @@ from core.session import PROJECT, Session
 from deploy.emulator.board.boards import EmulatedBoard, list_emulated, stop_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc.choose import choose_board
-from deploy.launch.launch import run_shell
+from deploy.launch.shell import run_shell
 from tests.shared.loopback import Loopback
 from tests.support.waiting import wait_until
 

@@ -20,8 +20,9 @@ from core.session import Session
 from core.testing import FakeRunner
 from deploy.board.protocol import Profile
 from deploy.hdc import errors as hdc_errors
-from deploy.hdc.board import Hdc, HdcBoard
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.errors import find_fault, make_error, read_faults, without_log_lines
+from deploy.hdc.program import Hdc
 
 NEVER = "never"
 AGAIN = "again"
@@ -207,7 +208,7 @@ def test_every_text_of_hdc_has_its_class_and_is_tried_again_only_when_that_may_h
 
     hdc = Hdc(argv=("hdc",), title="hdc", renew=renew)
     pauses: list[float] = []
-    board = HdcBoard(dataclasses.replace(session, runner=runner), hdc, key, PROFILE, pause=pauses.append)
+    board = HdcBoard(dataclasses.replace(session, runner=runner), hdc, key, lambda: PROFILE, pause=pauses.append)
     with pytest.raises(OhforgeError) as caught:
         ask(board, during, tmp_path)
     assert type(caught.value).__name__ == error
@@ -255,7 +256,9 @@ def test_a_daemon_that_dies_in_a_transfer_is_a_lost_connection_and_the_file_is_n
     session: Session, tmp_path: Path, text: str
 ) -> None:
     runner = FakeRunner(answers=[(["hdc"], say(text))])
-    board = HdcBoard(dataclasses.replace(session, runner=runner), Hdc(argv=("hdc",), title="hdc"), TCP_KEY, PROFILE)
+    board = HdcBoard(
+        dataclasses.replace(session, runner=runner), Hdc(argv=("hdc",), title="hdc"), TCP_KEY, lambda: PROFILE
+    )
     with pytest.raises(LostConnection):
         ask(board, "send", tmp_path)
     assert len(runner.calls) == 1

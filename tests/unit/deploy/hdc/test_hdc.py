@@ -34,8 +34,9 @@ from core.process import OnOutput, Result
 from core.session import Session
 from core.testing import Answer, FakeRunner
 from deploy.board.protocol import Profile
-from deploy.hdc.board import Hdc, HdcBoard
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.paths import check_key
+from deploy.hdc.program import Hdc
 from tests.support.hdc_answers import answered, cut_off, in_turn, received, sent, token_of
 
 KEY = "7001005458323933328a01bce16d3800"
@@ -61,7 +62,7 @@ def make_board(session: Session) -> MakeBoard:
             dataclasses.replace(session, runner=runner),
             Hdc(argv=("hdc",), title="hdc"),
             key,
-            PROFILE,
+            lambda: PROFILE,
             pause=pauses.append,
         )
         board.runner = runner  # type: ignore[attr-defined]
@@ -216,9 +217,9 @@ class Stalling:
         return self.after.run(argv, deadline=deadline, on_stdout=on_stdout)
 
 
-def stalling_board(session: Session, runner: Stalling) -> HdcBoard:
+def stalling_board(session: Session, runner: Stalling, key: str = KEY) -> HdcBoard:
     session = dataclasses.replace(session, runner=runner)  # type: ignore[arg-type]
-    return HdcBoard(session, Hdc(argv=("hdc",), title="hdc"), KEY, PROFILE)
+    return HdcBoard(session, Hdc(argv=("hdc",), title="hdc"), key, lambda: PROFILE, pause=lambda seconds: None)
 
 
 def test_on_the_deadline_the_group_on_the_board_is_ended(session: Session) -> None:
@@ -234,6 +235,22 @@ def test_a_kill_that_was_not_delivered_is_reported(session: Session) -> None:
     runner = Stalling(cut_off(pid=99), DeadlineExpired("No end of x after 1 s."), OFFLINE)  # type: ignore[arg-type]
     with pytest.raises(DeadlineExpired, match=r"process 99 may still run on board .*E001005"):
         stalling_board(session, runner).shell("x", deadline=soon())
+
+
+def test_a_daemon_that_is_started_anew_is_waited_for_to_end_what_it_left(session: Session) -> None:
+    refused = b"[Fail]Connect failed\r\n"
+    # Silence while the server notices, then the lost board, until the daemon listens again.
+    meanwhile = in_turn(b"", refused, OFFLINE, refused, OFFLINE, b"Connect OK\r\n", answered(), answered(b"dead\n"))
+    runner = Stalling(cut_off(pid=99), DeadlineExpired("No end of x after 1 s."), meanwhile)  # type: ignore[arg-type]
+    with pytest.raises(DeadlineExpired, match="Nothing of it runs"):
+        stalling_board(session, runner, "192.168.1.9:8710").shell("x", deadline=soon())
+
+
+def test_a_kill_that_was_not_delivered_names_the_command_that_ends_the_orphan(session: Session) -> None:
+    runner = Stalling(cut_off(pid=99), DeadlineExpired("No end of x after 1 s."), OFFLINE)  # type: ignore[arg-type]
+    with pytest.raises(DeadlineExpired) as caught:
+        stalling_board(session, runner).shell("x", deadline=soon())
+    assert f"`ohforge board.shell --board {KEY} 'kill -KILL -- -99'`" in caught.value.message
 
 
 def test_a_process_that_cannot_be_killed_is_reported(session: Session) -> None:
@@ -331,8 +348,12 @@ def test_a_log_line_of_hdc_does_not_disturb_a_transfer(make_board: MakeBoard, fi
 
 @pytest.mark.parametrize("said", [b"", b"[F][2026-01-31 12:00:00] SendWithCmd hChannel nullptr channelId:7\n"])
 def test_a_transfer_that_ends_in_silence_is_a_lost_connection(make_board: MakeBoard, file: Path, said: bytes) -> None:
-    with pytest.raises(LostConnection, match="only a part"):
-        make_board((["file", "send"], said)).send(file, "/x", deadline=soon())
+    noisy = Result(
+        argv=(), exit_code=0, stdout=said, stderr=b"ld.so: x.so cannot be preloaded: ignored.\n", seconds=1.0
+    )
+    for answer in (said, noisy):
+        with pytest.raises(LostConnection, match="only a part"):
+            make_board((["file", "send"], answer)).send(file, "/x", deadline=soon())
 
 
 @pytest.mark.parametrize(

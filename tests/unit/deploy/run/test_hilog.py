@@ -11,6 +11,8 @@ import pytest
 from core.errors import BoardError, UsageError
 from core.session import Session
 from deploy.board.clock import BoardClock, read_clock
+from deploy.board.protocol import ShellResult
+from deploy.run.diagnosis import keep_log
 from deploy.run.hilog import (
     LogFilter,
     capture_log,
@@ -22,6 +24,9 @@ from deploy.run.hilog import (
 )
 from deploy.run.record import start_record
 from tests.support.local_board import LocalBoard
+from tests.support.run_requests import make_request
+
+OVER = ShellResult(exit_code=0, output=b"", seconds=0.1)
 
 LINES = [
     "11-15 15:51:02.087  2823  2824 I A01B05/AOD: a --> b: c",
@@ -44,6 +49,20 @@ def fake_hilog(board: LocalBoard, monkeypatch: pytest.MonkeyPatch, lines: list[s
 @pytest.fixture
 def board(tmp_path: Path) -> LocalBoard:
     return LocalBoard(tmp_path / "board")
+
+
+def test_the_log_of_a_run_takes_no_longer_than_the_run_has_left_of_its_time(
+    session: Session, board: LocalBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(board, "shell", lambda script, *, deadline, on_output: asked.append(deadline.seconds) or OVER)
+    request = make_request(tmp_path / "program", timeout=40.0)
+    record = start_record(session, program="demo", board=board.serial, content={})
+    clock = BoardClock(local=datetime(2026, 1, 1), epoch=0.0, step=0.0, asked=0.0, answered=0.0)
+    for ended in (15.0, 40.0, 55.0):
+        keep_log(session, board, request, record, clock, (0.0, ended), needed=True)
+    # When nothing is left, some seconds all the same: why a program did not end often stands in the log.
+    assert asked == [25.0, 10.0, 10.0]
 
 
 def test_the_lines_of_every_release_are_understood() -> None:

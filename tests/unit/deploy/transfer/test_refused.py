@@ -71,8 +71,10 @@ def test_a_board_that_cannot_be_written_is_told_before_anything_is_sent(
     session: Session, board: LocalBoard, file: Path
 ) -> None:
     board.replies = {"^@@writable\nyes": "@@writable"}
-    with pytest.raises(PermissionOnBoard, match="cannot be written"):
+    with pytest.raises(PermissionOnBoard, match="cannot be written") as caught:
         place(session, board, file)
+    assert "read-only" in caught.value.remedy
+    assert "folder below" not in caught.value.remedy
     assert "send" not in board.calls
 
 

@@ -18,13 +18,15 @@ from core.errors import (
     UnknownName,
     UsageError,
 )
+from core.process import Result
 from core.session import Session
 from core.settings import BoardEntry
 from core.testing import FakeRunner
 from deploy.hdc import choose
 from deploy.hdc.board import HdcBoard
-from deploy.hdc.choose import Target, choose_board, find_hdc, read_targets
-from tests.support.hdc_lists import KEY, LIST, NONE, ONE, OTHER, SILENT, TWO, MakeSession
+from deploy.hdc.choose import choose_board, find_hdc
+from deploy.hdc.targets import Target, read_targets
+from tests.support.hdc_lists import KEY, LIST, NONE, ONE, OTHER, SILENT, TWO, UNAUTHORISED, MakeSession
 
 # what hdc lists ------------------------------------------------------------------------------------
 
@@ -39,8 +41,10 @@ from tests.support.hdc_lists import KEY, LIST, NONE, ONE, OTHER, SILENT, TWO, Ma
         (f"{KEY}\t\tUSB\tOffline\t\thdc\n", [(KEY, "Offline", "USB")]),  # 3.2 leaves the name empty
         (f"{KEY}\t\tUSB\tUNKNOW\t\thdc\n", [(KEY, "Unknown", "USB")]),
         (f"{KEY}\t\tUSB\tUnauthorized\tunknown...\thdc\n", [(KEY, "Unauthorized", "USB")]),
-        (f"{KEY}\r\n{OTHER}\r\n", [(KEY, "Connected", ""), (OTHER, "Connected", "")]),
-        (f"{KEY}\tUnauthorized\n", [(KEY, "Unauthorized", "")]),
+        ("1" * 32 + "\t\tUSB\tConnected\tlocalhost\thdc\n", [("1" * 32, "Connected", "USB")]),
+        ("1" * 33 + "\t\tUSB\tConnected\tlocalhost\thdc\n", []),
+        ("a board\t\tUSB\tConnected\tlocalhost\thdc\n", []),
+        ("ERROR: ld.so: object '/x.so' from LD_PRELOAD cannot be preloaded: ignored.\n", []),
         ("COM3\t\tUART\tReady\tunknown...\thdc\n", [("COM3", "Ready", "UART")]),
     ],
 )
@@ -79,8 +83,9 @@ def test_of_two_boards_none_is_taken_and_both_are_named(with_hdc: MakeSession) -
 def test_a_board_that_waits_for_its_dialog_is_not_passed_over(with_hdc: MakeSession) -> None:
     waiting = f"{KEY}\t\tUSB\tUnauthorized\tunknown...\thdc\n".encode()
     with pytest.raises(BoardUnauthorised, match=KEY) as caught:
-        choose_board(with_hdc([(LIST, waiting)]))
+        choose_board(with_hdc([(LIST, waiting), (["-t", KEY, "shell"], UNAUTHORISED)]))
     assert "dialog" in caught.value.remedy
+    assert "--board dayu200" in caught.value.remedy
 
 
 def test_an_offline_board_beside_a_connected_one_does_not_count(with_hdc: MakeSession) -> None:
@@ -88,12 +93,34 @@ def test_an_offline_board_beside_a_connected_one_does_not_count(with_hdc: MakeSe
     assert choose_board(with_hdc([(LIST, text)])).serial == KEY
 
 
-def test_an_offline_board_is_named_when_the_emulated_one_is_taken(
-    with_hdc: MakeSession, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("state", ["Offline", "Ready", "Unknown"])
+def test_the_emulated_board_never_takes_the_place_of_a_real_one_that_hdc_knows(
+    with_hdc: MakeSession, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
-    board = choose_board(with_hdc([(LIST, f"{OTHER}\t\tTCP\tOffline\tunknown...\thdc\n".encode())]))
-    assert board.emulated
-    assert f"no real board is connected; {OTHER} is offline" in capsys.readouterr().out
+    listed = f"{OTHER}\t\tTCP\t{state}\tunknown...\thdc\n".encode()
+    with pytest.raises(BoardOffline, match=rf"{OTHER} \({state.lower()}\)") as caught:
+        choose_board(with_hdc([(LIST, listed)]))
+    assert "--board dayu200" in caught.value.remedy
+    assert "emulated" not in capsys.readouterr().out
+
+
+def test_what_other_programs_say_on_standard_error_is_no_board(with_hdc: MakeSession) -> None:
+    warning = b"/bin/sh: warning: setlocale: LC_ALL: cannot change locale\nwarning\n"
+    listed = Result(argv=(), exit_code=0, stdout=ONE, stderr=warning, seconds=0.1)
+    assert choose_board(with_hdc([(LIST, listed)])).serial == KEY
+    none = Result(argv=(), exit_code=0, stdout=NONE, stderr=TWO, seconds=0.1)
+    assert choose_board(with_hdc([(LIST, none)])).emulated
+
+
+def test_with_emulated_never_the_emulated_board_is_taken_only_by_its_name(
+    with_hdc: MakeSession, session: Session
+) -> None:
+    for none in (with_hdc([(LIST, NONE)], emulated="never"), session.with_settings(emulated="never")):
+        with pytest.raises(NoBoard, match=r"ohforge\.emulated") as caught:
+            choose_board(none)
+        assert "--board dayu200" in caught.value.remedy
+        assert choose_board(none, "dayu200").emulated
+    assert choose_board(with_hdc([(LIST, ONE)], emulated="never")).serial == KEY
 
 
 def test_a_server_that_does_not_come_up_is_told_and_not_taken_for_no_board(with_hdc: MakeSession) -> None:

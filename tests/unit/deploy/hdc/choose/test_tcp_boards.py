@@ -5,22 +5,28 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from core.deadline import Deadline
 from core.errors import (
     BoardOffline,
+    BoardUnauthorised,
     HdcServerError,
     NoBoard,
 )
 from core.process import Result
 from core.session import Session
-from deploy.hdc.board import Hdc, HdcBoard
+from core.settings import Timeouts
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.choose import choose_board
+from deploy.hdc.program import Hdc
 from deploy.hdc.servers import OwnServer, own_hdc, own_servers
 from tests.support.hdc_answers import answered, in_turn
-from tests.support.hdc_lists import LIST, NONE, OTHER, SILENT, TWO, MakeSession
+from tests.support.hdc_lists import LIST, NONE, OFFLINE, OTHER, REFUSED, SILENT, TWO, UNAUTHORISED, MakeSession
 
 
 @pytest.mark.parametrize("said", [b"Connect OK\r\n", b"[Info]Target is connected, repeat operation\r\n"])
@@ -123,15 +129,85 @@ def test_the_server_of_another_program_is_never_ended(with_hdc: MakeSession) -> 
 
 
 def test_a_board_that_the_usual_server_holds_is_used_through_that(with_hdc: MakeSession) -> None:
-    session = with_hdc([(LIST, TWO), (["tconn", OTHER], b"[Fail]Connect failed\r\n")])
+    session = with_hdc([(LIST, TWO), (["tconn", OTHER], b"[Fail]Connect failed\r\n"), (["kill"], b"")])
     board = choose_board(session, OTHER)
     assert isinstance(board, HdcBoard)
     assert board.hdc.renew is None
 
 
+def calls(session: Session) -> list[tuple[str, ...]]:
+    return list(session.runner.calls)  # type: ignore[attr-defined]
+
+
 def tries(session: Session) -> int:
     """How often hdc was asked to connect."""
-    return sum("tconn" in call for call in session.runner.calls)  # type: ignore[attr-defined]
+    return sum("tconn" in call for call in calls(session))
+
+
+CONNECTED = [(LIST, NONE), (["tconn", OTHER], b"[Info]Target is connected, repeat operation\r\n")]
+
+
+def test_a_board_that_is_connected_costs_no_call_before_its_command(with_hdc: MakeSession) -> None:
+    choose_board(with_hdc([*CONNECTED]), OTHER)
+    later = with_hdc([(["-t", OTHER, "shell"], answered(b"hi"))])
+    board = choose_board(later, OTHER)
+    assert board.shell("echo hi", deadline=Deadline.after(5, "the test")).text == "hi"
+    assert [call[3] for call in calls(later)] == ["shell"]
+
+
+def test_a_connection_that_is_lost_meanwhile_is_made_again(with_hdc: MakeSession) -> None:
+    choose_board(with_hdc([*CONNECTED]), OTHER)
+    for said in (OFFLINE, b"[Fail]Not match target founded, check connect-key please\r\n"):
+        later = with_hdc([(["-t", OTHER, "shell"], in_turn(said, answered(b"hi"))), *CONNECTED])
+        board = choose_board(later, OTHER)
+        assert board.shell("echo hi", deadline=Deadline.after(5, "the test")).text == "hi"
+        assert tries(later) == 1
+
+
+def test_a_board_that_stays_away_is_looked_for_everywhere_by_the_next_command(
+    with_hdc: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.hdc.choose.time.sleep", lambda seconds: None)
+    choose_board(with_hdc([*CONNECTED]), OTHER)
+    refused = (["tconn", OTHER], b"[Fail]Connect failed\r\n")
+    away = with_hdc([(["-t", OTHER, "shell"], OFFLINE), refused])
+    with pytest.raises(BoardOffline):
+        choose_board(away, OTHER).shell("true", deadline=Deadline.after(0.1, "the test"))
+    # By now the server that everybody uses has it.
+    board = choose_board(with_hdc([(LIST, TWO), refused]), OTHER)
+    assert isinstance(board, HdcBoard)
+    assert board.hdc.renew is None
+
+
+def test_servers_that_have_ended_are_not_asked_for_boards_which_would_start_them(with_hdc: MakeSession) -> None:
+    board = choose_board(with_hdc([*CONNECTED]), OTHER)
+    assert isinstance(board, HdcBoard)
+    hdc = Hdc(argv=("hdc",), title="hdc")
+    session = with_hdc([])
+    assert [key for key, _ in own_servers(session, hdc)] == [OTHER]
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    Path(board.hdc.environment["TMPDIR"], ".HDCServer.pid").write_text(str(ended.pid))
+    assert own_servers(session, hdc) == []
+    # Its board is not taken for connected either.
+    again = with_hdc([*CONNECTED])
+    choose_board(again, OTHER)
+    assert tries(again) == 1
+
+
+def test_after_a_refusal_while_the_user_was_asked_the_next_command_asks_again(with_hdc: MakeSession) -> None:
+    asked = in_turn(UNAUTHORISED, REFUSED)
+    session = with_hdc(
+        [(LIST, NONE), (["tconn", OTHER], b"Connect OK\r\n"), (["-t", OTHER, "shell"], asked), (["kill"], b"")],
+        timeouts=Timeouts(authorise=5.0),
+    )
+    with pytest.raises(BoardUnauthorised, match="refused"):
+        choose_board(session, OTHER)
+    # Only a server that is started anew asks the board.
+    assert calls(session)[-1][1:] == ("kill",)
+    again = with_hdc([*CONNECTED])
+    choose_board(again, OTHER)
+    assert tries(again) == 1
 
 
 def test_a_tcp_board_that_refuses_is_tried_a_few_times_and_then_offline(
@@ -139,11 +215,14 @@ def test_a_tcp_board_that_refuses_is_tried_a_few_times_and_then_offline(
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("deploy.hdc.choose.time.sleep", pauses.append)
-    session = with_hdc([(LIST, NONE), (["tconn", OTHER], b"[Fail]Connect failed\r\n")])
+    session = with_hdc([(LIST, NONE), (["tconn", OTHER], b"[Fail]Connect failed\r\n"), (["kill"], b"")])
     with pytest.raises(BoardOffline, match=OTHER):
         choose_board(session, OTHER)
     assert tries(session) == 4
     assert pauses == [0.5, 1.0, 2.0]
+    # The server that was started for it, and has never had a board, does not run on.
+    assert [call[1:] for call in calls(session)][-1] == ("kill",)
+    assert own_servers(session, Hdc(argv=("hdc",), title="hdc")) == []
 
 
 def test_a_tcp_board_that_is_being_started_is_connected_at_last(

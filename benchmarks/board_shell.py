@@ -1,0 +1,93 @@
+"""``ohforge board.shell true`` against one bare call of the same hdc, in turns, in the same run.
+
+    python benchmarks/board_shell.py [--hdc PATH --board IP:PORT] [--repeat 20]
+
+Without ``--hdc``: the stand-in and an emulated board, in a folder of its own. With it: a real hdc, to which the board at
+that address is connected through a server of ohforge's own; the baseline takes that server too. The bare call prints one
+line, as every wrapped command does: hdc ends some 40 ms later when a board has printed something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from core.session import Session
+from deploy.emulator.board.boards import list_emulated, stop_board
+from deploy.hdc.choose import find_hdc
+from deploy.hdc.emulated import DEFAULT_PROFILE, DEFAULT_SERIAL, stand_in
+from deploy.hdc.program import Hdc
+from deploy.hdc.servers import connected_hdc
+
+GOAL_SECONDS = 0.2
+
+
+def main() -> None:
+    options = _options()
+    # Python keeps what it has compiled, as it does for users.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory(prefix="board-shell-", ignore_cleanup_errors=True) as name:
+        os.environ.update(OHFORGE_DATA_DIR=f"{name}/data", OHFORGE_CACHE_DIR=f"{name}/cache")
+        os.environ.update(OHFORGE_LEASE_DIR=f"{name}/leases", OHFORGE_EMULATOR_HOME=f"{name}/boards")
+        if options.hdc:
+            os.environ["OHFORGE_HDC"] = options.hdc
+        session, board = Session(), options.board or DEFAULT_PROFILE
+        ours = [sys.executable, "-c", "from commands.program import main; main()", "board.shell", "true"]
+        ours += ["--board", board]
+        seconds_of(ours, {})
+        hdc = known_hdc(session, options.board)
+        try:
+            bare = [*hdc.argv, "-t", options.board or DEFAULT_SERIAL, "shell", "echo done "]
+            seconds_of(bare, hdc.environment)
+            pairs = [(seconds_of(bare, hdc.environment), seconds_of(ours, {})) for _ in range(options.repeat)]
+        finally:
+            subprocess.run([*hdc.argv, "kill"], env={**os.environ, **hdc.environment}, check=True, cwd=ROOT)
+            for emulated in list_emulated(Path(name, "boards")):
+                stop_board(emulated)
+    baseline, measured = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print(f"board.shell true on {board}, median of {options.repeat} calls in turns; hdc is {hdc.title}")
+    print(f"  bare hdc shell (baseline)  {baseline * 1000:6.0f} ms")
+    print(f"  ohforge board.shell        {measured * 1000:6.0f} ms  (goal with a real hdc: {GOAL_SECONDS * 1000:.0f})")
+    print(f"  ratio                      {measured / baseline:6.2f}")
+
+
+def known_hdc(session: Session, board: str) -> Hdc:
+    """The hdc through which ohforge has just reached the board, with its server."""
+    if not board:
+        return stand_in(session, DEFAULT_SERIAL)
+    found = find_hdc(session)
+    connected = connected_hdc(session, found, board) if found is not None else None
+    if connected is None:
+        sys.exit(f"{board} has no server of its own, so it is no address at which a board answers")
+    return connected
+
+
+def seconds_of(argv: list[str], environment: Mapping[str, str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(argv, env={**os.environ, **environment}, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hdc", default="", help="path of a real hdc; default: the stand-in")
+    parser.add_argument("--board", default="", help="IP:PORT of a board for that hdc")
+    parser.add_argument("--repeat", type=int, default=20)
+    options = parser.parse_args()
+    if bool(options.hdc) != bool(options.board):
+        parser.error("--hdc and --board belong together")
+    return options
+
+
+if __name__ == "__main__":
+    main()

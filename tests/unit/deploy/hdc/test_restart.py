@@ -1,0 +1,100 @@
+"""Waiting for boards, and restarting them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from core.deadline import Deadline
+from core.errors import BoardError, BoardOffline, BoardUnauthorised, DeadlineExpired
+from core.session import Session
+from core.testing import FakeRunner
+from deploy.board.profiles import load_profile
+from deploy.hdc import restart
+from deploy.hdc.board import HdcBoard
+from deploy.hdc.program import Hdc
+from deploy.hdc.restart import Look, restart_board, wait_for_board
+from tests.support.hdc_answers import Answer, answered, in_turn
+from tests.support.hdc_lists import KEY, OFFLINE, OTHER, REFUSED, UNAUTHORISED
+
+FIRST, SECOND = b"b8e0c8e4-first\n", b"5a1f77f0-second\n"
+STARTING = b"[Fail][E000004]:The communication channel is being established.\r\n"
+
+
+def make(session: Session, *looks: Answer | bytes, key: str = KEY, boot: Answer | bytes | Exception = b"") -> HdcBoard:
+    """A board that answers questions in turn so, and the order to restart with `boot`."""
+    runner = FakeRunner(
+        answers=[
+            (["hdc", "-t", key, "target"], boot),
+            (["hdc", "-t", key, "shell"], in_turn(*looks)),
+            (["hdc", "tconn"], b"Connect OK\r\n"),
+        ]
+    )
+    session = dataclasses.replace(session, runner=runner)
+    return HdcBoard(session, Hdc(argv=("hdc",), title="hdc"), key, lambda: load_profile("generic"))
+
+
+def wait(board: HdcBoard, before: Look | None = None, seconds: float = 20.0) -> list[str]:
+    """The stages in their order."""
+    session = board._session
+    deadline = Deadline.after(seconds, "the test")
+    return list(wait_for_board(session, board, deadline, before=before, pause=lambda seconds: None))
+
+
+def test_a_board_that_is_there_is_ready_at_once(session: Session) -> None:
+    board = make(session, answered(FIRST + b"ready\n"))
+    assert wait(board) == ["back", "authorised", "ready"]
+
+
+def test_every_stage_of_a_restart_is_told_in_its_order(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    looks = (answered(FIRST + b"ready\n"), answered(FIRST + b"ready\n"), OFFLINE, STARTING, answered(SECOND))
+    board = make(session, *looks, answered(SECOND + b"ready\n"))
+    before = restart_board(board._session, board)
+    assert wait(board, before) == ["gone", "back", "authorised", "ready"]
+    told = capsys.readouterr().out
+    assert [told.index(stage) for stage in ("gone", "back", "authorised", "ready")] == sorted(
+        told.index(stage) for stage in ("gone", "back", "authorised", "ready")
+    )
+
+
+def test_a_restart_that_nobody_saw_is_told_by_the_systems_next_start(session: Session) -> None:
+    board = make(session, answered(FIRST + b"ready\n"), answered(SECOND + b"ready\n"))
+    assert wait(board, restart_board(board._session, board)) == ["gone", "back", "authorised", "ready"]
+
+
+def test_a_board_that_goes_on_as_before_has_not_restarted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart, "GOES_ON_SECONDS", 0.0)
+    board = make(session, answered(FIRST + b"ready\n"))
+    with pytest.raises(BoardError, match="goes on as before"):
+        wait(board, restart_board(board._session, board))
+
+
+def test_a_user_is_asked_and_may_refuse(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BoardUnauthorised, match="refused"):
+        wait(make(session, OFFLINE, UNAUTHORISED, UNAUTHORISED, REFUSED))
+    assert capsys.readouterr().out.count("confirm it there") == 1
+
+
+def test_a_board_that_stays_away_is_told_with_the_stage_that_it_reached(session: Session) -> None:
+    with pytest.raises(BoardOffline, match=r"cannot be used after 0\.05 s: it is gone"):
+        wait(make(session, OFFLINE), seconds=0.05)
+
+
+def test_a_tcp_board_is_connected_again_until_it_answers(session: Session) -> None:
+    board = make(session, OFFLINE, answered(), answered(SECOND + b"ready\n"), key=OTHER)
+    assert wait(board) == ["gone", "back", "authorised", "ready"]
+    assert ("hdc", "tconn", OTHER) in board._session.runner.calls  # type: ignore[attr-defined]
+
+
+def test_an_order_that_a_frozen_board_does_not_take_is_told(session: Session) -> None:
+    board = make(session, DeadlineExpired("late"), boot=DeadlineExpired("No end of the restart after 10 s."))  # type: ignore[arg-type]
+    with pytest.raises(BoardOffline, match="does not take the order") as caught:
+        restart_board(board._session, board)
+    assert "by hand" in caught.value.remedy
+
+
+def test_a_refused_order_is_told(session: Session) -> None:
+    board = make(session, answered(FIRST), boot=b"[Fail][E00C001]Operation restricted\r\n")
+    with pytest.raises(BoardError, match="blocked"):
+        restart_board(board._session, board)

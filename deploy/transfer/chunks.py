@@ -41,7 +41,14 @@ from deploy.board.survey import read_df
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.followed import LAG, send_followed
 from deploy.transfer.splitter import Chunk, Splitter
-from deploy.transfer.store import HASH_BYTES_PER_SECOND, StoredFile, file_changed, parts_folder, store_folder
+from deploy.transfer.store import (
+    HASH_BYTES_PER_SECOND,
+    SLOWEST_LINK,
+    StoredFile,
+    file_changed,
+    parts_folder,
+    store_folder,
+)
 
 CHUNKED_FROM = 64 * 1024 * 1024
 """Smaller files are sent whole. Measured by ``benchmarks/deploy.py`` over 35 MB/s (USB 2.0), chunks take longer than one piece
@@ -51,8 +58,6 @@ SMALLEST_CHUNK = 16 * 1024 * 1024
 LARGEST_CHUNK = 128 * 1024 * 1024
 CHUNK_SECONDS = 3.0
 """How long one chunk should be on its way: chunks grow and shrink with the speed of the link."""
-SLOWEST_LINK = 100_000
-"""Bytes a second below which a link counts as dead."""
 TRIES = 2
 """How often one chunk is sent before it is an error."""
 GRACE_SECONDS = 5.0
@@ -161,7 +166,9 @@ class _Push:
     def _send_in_one_piece(self) -> bool:
         """Leaves `joined` at what the board has; False when nothing could be sent in this way."""
         try:
-            streamed = send_followed(self.board, self.file, agent=self.agent, deadline=self.deadline, reach=self.reach)
+            streamed = send_followed(
+                self.session, self.board, self.file, agent=self.agent, deadline=self.deadline, reach=self.reach
+            )
         except NoSpaceOnBoard:
             with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
                 self._begin()

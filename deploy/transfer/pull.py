@@ -166,7 +166,7 @@ def fetch_files(
             progress.say(PurePosixPath(file.path).name)
             local = place(file.path)
             measure = functools.partial(_size_here, _part_of(local))
-            with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS):
+            with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS, deadline=deadline):
                 pulled.append(_fetch_one(board, file, f"{folder}/{file.path}", local, deadline))
             done += file.size
             progress.reach(done)
@@ -374,7 +374,7 @@ def _part_of(local: Path) -> Path:
     return local.with_name(PART_NAME)
 
 
-def _size_here(part: Path) -> int:
+def _size_here(part: Path, deadline: Deadline) -> int:
     try:
         return part.stat().st_size
     except FileNotFoundError:

@@ -35,6 +35,7 @@ from deploy.transfer.confirm import Arrived, confirm_files
 from deploy.transfer.placement import FileToPlace, Placement
 from deploy.transfer.progress import progress_shown
 from deploy.transfer.store import (
+    SLOWEST_LINK,
     StoredFile,
     each_content_once,
     file_changed,
@@ -345,8 +346,11 @@ def _send_all(
                 took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
             else:
                 measure = functools.partial(_size_there, board, file)
-                with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS):
-                    _send_one(board, file, deadline)
+                sending = deadline.within(
+                    60 + file.size / SLOWEST_LINK, f"{file.local.name} on its way to board {board.serial}"
+                )
+                with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS, deadline=sending):
+                    _send_one(board, file, sending)
                 took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
             sent[file.sha256] = sent.get(file.sha256, 0) + took
             arrived.append(place)
@@ -367,10 +371,10 @@ def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:
         board.send(file.local, remote, deadline=deadline)
 
 
-def _size_there(board: Board, file: StoredFile) -> int | None:
+def _size_there(board: Board, file: StoredFile, deadline: Deadline) -> int | None:
     question = f"wc -c <{quote(part_path(board.profile, file.sha256))} 2>/dev/null"
     try:
-        answer = board.shell(question, deadline=Deadline.after(10, "the size of a file")).text.strip()
+        answer = board.shell(question, deadline=deadline).text.strip()
     except OhforgeError:
         return None
     return int(answer) if answer.isdigit() else 0

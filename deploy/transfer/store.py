@@ -26,6 +26,8 @@ from deploy.board.survey import Question, Survey
 
 HASH_BYTES_PER_SECOND = 10e6
 """What the slowest board manages at least; toybox on a Cortex-A55 does about 45 MB/s."""
+SLOWEST_LINK = 100_000
+"""Bytes a second below which a link counts as dead."""
 STEP = 16 * 1024 * 1024
 Digests = Mapping[int, str]
 """SHA-256 of the first so many bytes of a file."""

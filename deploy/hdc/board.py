@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from core.errors import (
 from core.patience import Patience
 from core.process import OnOutput, Result
 from core.session import Session
+from core.spool import spool_folder
 from deploy.board.protocol import Profile, ShellResult
 from deploy.board.script import (
     ARGUMENT_LIMIT,
@@ -315,8 +315,8 @@ class HdcBoard:
         def wrap(token: str) -> str:
             return wrap_file(remote, digest, token, folder or "/")
 
-        with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
-            local = Path(spare) / "script.sh"
+        with spool_folder() as spare:
+            local = spare / "script.sh"
             local.write_bytes(content)
             for _ in range(2):
                 self.send(local, remote, deadline=deadline)

@@ -6,11 +6,11 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from core.errors import NoBoard, UnsafePath, UsageError
+from core.spool import spool_folder
 
 KEY_LIMIT = 32
 
@@ -64,8 +64,8 @@ def harmless_source(local: Path) -> Iterator[Path]:
     if is_harmless(local):
         yield local.absolute()
         return
-    with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
-        stand_in = Path(spare) / "file"
+    with spool_folder() as spare:
+        stand_in = spare / "file"
         try:
             os.link(local, stand_in)
         except OSError:
@@ -79,7 +79,7 @@ def harmless_target(local: Path) -> Iterator[Path]:
     if is_harmless(local):
         yield local.absolute()
         return
-    with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
-        stand_in = Path(spare) / "file"
+    with spool_folder() as spare:
+        stand_in = spare / "file"
         yield stand_in
         shutil.move(stand_in, local)

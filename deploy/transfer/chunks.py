@@ -34,6 +34,7 @@ from core.errors import (
 )
 from core.files import human_bytes, require_space
 from core.session import Session
+from core.spool import spool_folder
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.board.script import quote
@@ -148,6 +149,16 @@ class _Push:
         self.early_end = EarlyEnd()
 
     def run(self) -> Grown:
+        try:
+            return self._run()
+        except OhforgeError:
+            if not self.file.has_changed:
+                raise
+            # What was sent is of no use: the file here is no longer what it was.
+            self._throw_away()
+            raise file_changed(self.file.local) from None
+
+    def _run(self) -> Grown:
         if not (self.agent and self._send_in_one_piece()):
             self._begin()
             self.reach(self.joined)
@@ -179,6 +190,8 @@ class _Push:
             raise
         if streamed is None:
             return False
+        if streamed.differs and self.file.has_changed:
+            raise file_changed(self.file.local)
         if streamed.whole and not streamed.differs:
             self.sent += self.file.size
             self.joined = self.file.size
@@ -196,12 +209,12 @@ class _Push:
         spooled = min(2 * self._limit(), self.file.size - self.joined)
         require_space(Path(tempfile.gettempdir()), spooled, "Sending a large file in chunks")
         with (
-            tempfile.TemporaryDirectory(prefix="ohforge-") as spool,
+            spool_folder() as spool,
             ThreadPoolExecutor(1) as cutting,
             ThreadPoolExecutor(1) as joining,
         ):
             try:
-                self._send_all(Path(spool), cutting, joining)
+                self._send_all(spool, cutting, joining)
             except BaseException:
                 self.early_end.end_after(GRACE_SECONDS)
                 raise

@@ -25,6 +25,7 @@ from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.names import file_name_of
 from core.session import Session
+from core.spool import remove_abandoned_spools
 from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
 from deploy.board.protocol import Board
 from deploy.board.script import quote
@@ -295,6 +296,8 @@ def _send_and_confirm(
         if any(file.sha256 in verdict.short for file in wrong):
             # Boards before 5.1 do not notice a full disk.
             check_space(board, wrong, verdict.free_bytes)
+        if changed := [file.local for file in wrong if file.has_changed]:
+            raise file_changed(*changed)
         if attempt == 1:
             names = ", ".join(file.local.name for file in wrong)
             session.console.warn(f"not what it should be on board {board.serial}: {names}; sending it again")
@@ -323,6 +326,7 @@ def _send_all(
     if not files:
         return arrived
     title = f"sending to {board.serial}"
+    remove_abandoned_spools()
     session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
     with session.console.progress(title, total) as progress:
         done = 0
@@ -364,11 +368,18 @@ def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:
     try:
         board.send(file.local, remote, deadline=deadline)
     except NoSpaceOnBoard:
-        with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
-            board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
+        _remove_part(board, remote)
         raise
-    except TransferError:
+    except TransferError as error:
+        if file.has_changed:
+            _remove_part(board, remote)
+            raise file_changed(file.local) from error
         board.send(file.local, remote, deadline=deadline)
+
+
+def _remove_part(board: Board, remote: str) -> None:
+    with contextlib.suppress(OhforgeError):  # What the user must hear of is why.
+        board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
 
 
 def _size_there(board: Board, file: StoredFile, deadline: Deadline) -> int | None:

@@ -33,7 +33,7 @@ from deploy.hdc import board as hdc
 from deploy.hdc import choose
 from deploy.hdc.choose import choose_board
 from deploy.transfer import chunks, followed, store
-from deploy.transfer.pull import list_remote
+from deploy.transfer.pull import as_name, list_remote
 from deploy.transfer.push import place_program, push_files
 from tests.support.agents import build_agent, run_on_board
 
@@ -150,7 +150,7 @@ def test_a_large_file_is_hashed_by_the_agent_while_it_arrives(
     assert not calls or len(commands) == calls
     assert 3_000_000 <= summary.bytes_sent <= most_bytes
     FaultFile(folder=home / board.serial).clear()
-    there = list_remote(board, ["large"], folder=f"{TMP}/there", deadline=soon(), agents=[handle.path]).files
+    there = list_remote(board, [as_name("large")], folder=f"{TMP}/there", deadline=soon(), agents=[handle.path]).files
     expected = hashlib.sha256(large.read_bytes()).hexdigest()
     assert [(file.hash, file.tool, file.executable) for file in there] == [(expected, "sha256sum", False)]
     assert board.shell(f"sha256sum {TMP}/there/large", deadline=soon()).text.split()[0] == expected

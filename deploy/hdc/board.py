@@ -276,10 +276,10 @@ class HdcBoard:
         return self._judge(reader, token, said, folder, time.monotonic() - started)
 
     def _tell_of_rest(self, reader: MarkerReader) -> None:
-        """hdc goes on after the command's end: somebody else still holds the output open."""
+        """hdc goes on after the command's end: somebody else still holds the output open, or much is on its way before."""
         self._session.console.warn(
             f"the command has ended, but something that it started still runs on board {self._serial}, with the output "
-            f"open; `kill -KILL -- -{reader.pid}` there ends it"
+            f"open (`kill -KILL -- -{reader.pid}` there ends it), or the link is slow"
         )
 
     def _judge(self, reader: MarkerReader, token: str, said: bytes, folder: str, seconds: float) -> ShellResult:

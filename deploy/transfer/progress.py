@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 from core.console import Progress
@@ -11,6 +12,7 @@ from core.deadline import Deadline
 from deploy.transfer.early_end import EarlyEnd
 
 Measure = Callable[[Deadline], int | None]
+SLOW_ANSWER_SECONDS = 5.0
 LAST_ANSWER_SECONDS = 10.0
 
 
@@ -22,14 +24,16 @@ def progress_shown(
 
     `before` is what had arrived earlier. `measure` gives None when it cannot tell any more: the transfer itself says
     what is wrong. On a slow link a question waits behind the file, so it may take as long as that: `deadline` is the
-    transfer's. A shorter one would end the server of hdc that seems not to answer, and the transfer with it.
+    transfer's. A shorter one would end the server of hdc that seems not to answer, and the transfer with it. One that has
+    waited long is the last.
     """
     ended, early_end = threading.Event(), EarlyEnd()
 
     def watch() -> None:
         while not ended.wait(pause):
+            asked = time.monotonic()
             there = measure(early_end.hold(deadline))
-            if there is None:
+            if there is None or time.monotonic() - asked > SLOW_ANSWER_SECONDS:
                 return
             if not ended.is_set():
                 progress.reach(before + min(there, size))

@@ -180,16 +180,18 @@ def test_several_ctrl_c_leave_nothing_running(tmp_path: Path) -> None:
         wait_until(f"the end of {pid}", lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
 
 
-def test_ctrl_c_while_a_program_is_being_started_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_a_program_is_being_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
     class Interrupted(subprocess.Popen[bytes]):
         def __init__(self, *arguments: object, **more: object) -> None:
             super().__init__(*arguments, **more)  # type: ignore[call-overload]
-            (tmp_path / "pid").write_text(str(self.pid))
+            begun.append(self)
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         RealRunner().run(["sleep", "600"], deadline=soon())
     kill_all_running()  # as the end of this process does
-    pid = int((tmp_path / "pid").read_text())
-    wait_until("the end of the program", lambda: not is_alive(pid))
+    begun[0].communicate(timeout=60)
+    assert begun[0].returncode == -signal.SIGKILL

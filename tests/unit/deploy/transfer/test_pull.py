@@ -238,7 +238,7 @@ def test_the_longest_name_and_the_deepest_folder_come_over(session: Session, boa
     (board.folder / "out" / ("n" * 255)).write_text("long")
     nest(board.folder / "out", 1200)
     done = pull_files(session, board, [f"{board.folder}/out"], tmp_path / "out")
-    assert sorted(file.size for file in done) == [4, 5]
+    assert sorted(file.size for file in done.files) == [4, 5]
     assert (tmp_path / "out" / ("n" * 255)).read_text() == "long"
     assert (tmp_path / "out" / "/".join(["d"] * 1200) / "f").read_bytes() == b"12345"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from commands.command import Answer, command
 from commands.words import (
     BOARD_HELP,
+    LINKS_HELP,
     RUN,
     TIMEOUT_HELP,
     TOOLCHAIN,
@@ -168,11 +169,14 @@ def shell(
     help={
         "source": "File or folder of this computer.",
         "target": "Where it shall be on the board; a folder when it ends in a slash.",
+        "links": f"What becomes of links in a folder. {LINKS_HELP}",
         "board": BOARD_HELP,
         "wait": WAIT_HELP,
     },
 )
-def push(session: Session, source: str, target: str, board: str = "", wait: float = OWN_WAIT) -> Answer:
+def push(
+    session: Session, source: str, target: str, board: str = "", links: str = "follow", wait: float = OWN_WAIT
+) -> Answer:
     """Copy a file or folder to a board; every hash is checked there, and what is there already is not sent."""
     from dataclasses import asdict
 
@@ -180,12 +184,13 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
     from core.files import human_bytes
     from deploy.transfer.dry import would_push
     from deploy.transfer.push import push_files
+    from deploy.transfer.tree import Links
 
-    local = Path(source).expanduser()
+    local, rule = Path(source).expanduser(), Links.read(links)
     if session.dry:
-        return Answer(tell(session.console, would_push(session, look_at_board(session, board), [local], target)))
+        return Answer(tell(session.console, would_push(session, look_at_board(session, board), [local], target, rule)))
     with held_board(session, board, f"push {source}", wait) as chosen:
-        summary = push_files(session, chosen, [local], target)
+        summary = push_files(session, chosen, [local], target, rule)
     sent, reused = human_bytes(summary.bytes_sent), human_bytes(summary.bytes_reused)
     session.console.info(f"{sent} sent, {reused} were there already; verified with {summary.hash_tool}")
     return Answer(asdict(summary))
@@ -198,26 +203,32 @@ def push(session: Session, source: str, target: str, board: str = "", wait: floa
     help={
         "source": "File or folder of the board.",
         "target": "Where it shall be here: a folder that exists, or the new name.",
+        "links": f"What becomes of links in a folder. {LINKS_HELP}",
         "board": BOARD_HELP,
         "wait": WAIT_HELP,
     },
 )
-def pull(session: Session, source: str, target: str, board: str = "", wait: float = OWN_WAIT) -> Answer:
+def pull(
+    session: Session, source: str, target: str, board: str = "", links: str = "follow", wait: float = OWN_WAIT
+) -> Answer:
     """Copy a file or folder from a board; every hash is checked."""
+    from dataclasses import asdict
+
     from core.dry import tell
     from core.files import human_bytes
     from deploy.transfer.dry import would_pull
     from deploy.transfer.pull import pull_files
+    from deploy.transfer.tree import Links
 
-    local = Path(target).expanduser()
+    local, rule = Path(target).expanduser(), Links.read(links)
     if session.dry:
-        return Answer(tell(session.console, would_pull(session, look_at_board(session, board), [source], local)))
+        return Answer(tell(session.console, would_pull(session, look_at_board(session, board), [source], local, rule)))
     with held_board(session, board, f"pull {source}", wait) as chosen:
-        pulled = pull_files(session, chosen, [source], local)
-    for file in pulled:
+        pulled = pull_files(session, chosen, [source], local, rule)
+    for file in pulled.files:
         session.console.info(f"{file.local}  {human_bytes(file.size)}")
-    rows = [{"path": str(f.local), "remote": f.remote, "size": f.size, "sha256": f.sha256} for f in pulled]
-    return Answer({"files": rows})
+    rows = [{"path": str(f.local), "remote": f.remote, "size": f.size, "sha256": f.sha256} for f in pulled.files]
+    return Answer({"files": rows, "left_out": [asdict(entry) for entry in pulled.left_out]})
 
 
 @command(

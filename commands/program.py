@@ -22,8 +22,9 @@ from commands.command import CommandTask
 from commands.parser import TaskContext, UnreadableWords, WordParser
 from core.configuration import configuration_errors, find_project_file
 from core.errors import InternalError, Interrupted, OhforgeError, UsageError, explain_exception, unknown_name
-from core.interrupts import termination_as_interrupt
+from core.interrupts import leave_at_once, termination_as_interrupt
 from core.invoke_configuration import OhforgeConfig
+from core.process import kill_all_running
 
 if TYPE_CHECKING:
     from invoke.collection import Collection
@@ -89,6 +90,7 @@ class OhforgeProgram(Program):
                 raise
             status = _tell(in_json, known)
         if status and exit:
+            leave_at_once(status, kill_all_running)
             sys.exit(status)
 
     def _perform(self) -> None:

@@ -17,6 +17,9 @@ from toolchains.host_toolchain import ToolchainChoice
 
 BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
+LINKS_HELP = (
+    "follow: what they lead to is copied; keep: they are made anew where they stay within what is copied; refuse."
+)
 TOOLCHAIN = FlagGroup(
     title="Toolchain",
     type=ToolchainChoice,
@@ -37,6 +40,7 @@ class RunFlags:
     """What every run can be told, as it was typed."""
 
     output: tuple[str, ...] = ()
+    links: str = "follow"
     timeout: float = 0.0
     env: tuple[str, ...] = ()
     limit: tuple[str, ...] = ()
@@ -51,11 +55,13 @@ class RunFlags:
         """The same, understood. Raises UsageError."""
         from deploy.run.conditions import read_conditions
         from deploy.run.hilog import read_filter
+        from deploy.transfer.tree import Links
 
         return RunOptions(
             timeout=self.timeout,
             environment=read_environment(self.env),
             outputs=self.output,
+            links=Links.read(self.links),
             conditions=read_conditions(limits=self.limit, cpus=self.cpus, nice=self.nice, sample_seconds=self.sample),
             run_engine=self.run_engine,
             log=read_filter(self.log_level, self.log_tag) if self.log_level or self.log_tag else None,
@@ -67,6 +73,7 @@ RUN = FlagGroup(
     type=RunFlags,
     help={
         "output": "Pattern of files that the program leaves and that are fetched; may be given again.",
+        "links": f"What becomes of links among the files of --output. {LINKS_HELP}",
         "timeout": TIMEOUT_HELP,
         "env": "NAME=VALUE: a variable of the program's environment; may be given again.",
         "limit": "NAME=VALUE: memory, cpu (seconds), files, processes, core, stack, file-size …, such as memory=500M; "

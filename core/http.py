@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1024 * 1024
 CONNECT_SECONDS = 15.0
+PROBE_BYTES = 512
 SILENCE_SECONDS = 60.0
 """A server that sends nothing for so long counts as cut."""
 PATIENCE = Patience(pause=0.5, growth=2, times=6)
@@ -148,15 +149,20 @@ class Fetch:
             return self.remote
         refuse_offline(self._session, self.url)
         attempts = _Attempts(self._session, self.url)
+        # Of a file that is asked for as a whole, megabytes are on their way before the connection can be closed.
+        limit: int | None = PROBE_BYTES
         while True:
             try:
                 with (
                     healing_errors(self.url),
                     self._transport.http(self._session) as http,
-                    self._ask(http, 0) as response,
+                    self._ask(http, 0, limit) as response,
                 ):
+                    if response.status_code == 416 and limit:
+                        limit = None  # An empty file has no first byte.
+                        continue
                     self._judge(response, 0)
-                    if looks_like_html(head := response.raw.read(512, decode_content=False)):
+                    if looks_like_html(head := response.raw.read(PROBE_BYTES, decode_content=False)):
                         raise html_error(self.url, head)
                     return self.remote
             except MayHeal as failure:
@@ -185,10 +191,11 @@ class Fetch:
             if self.remote.size is not None and offset < self.remote.size:
                 raise MayHeal("the connection ended early")
 
-    def _ask(self, http: requests.Session, position: int) -> requests.Response:
+    def _ask(self, http: requests.Session, position: int, limit: int | None = None) -> requests.Response:
+        """Asks for what is there from `position` on; with `limit` for no more bytes than that."""
         headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-        if position:
-            headers["Range"] = f"bytes={position}-"
+        if position or limit:
+            headers["Range"] = f"bytes={position}-{position + limit - 1 if limit else ''}"
             if self.remote.condition:
                 headers["If-Range"] = self.remote.condition
         with warnings.catch_warnings():

@@ -2,11 +2,13 @@
 
 Each runs in a process group of its own, with closed standard input and a deadline; its output is
 streamed to a callback and kept; the whole group is ended when the time is over, when the user
-presses Ctrl-C, or when the callback raises.
+presses Ctrl-C, or when the callback raises. Who presses it again and again has no patience, but nothing is left running.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import selectors
 import shlex
@@ -20,10 +22,13 @@ from typing import IO, Protocol
 
 from core.deadline import Deadline
 from core.errors import HostToolMissing
+from core.interrupts import interrupts_held
 
 OnOutput = Callable[[bytes], None]
 KEEP_BYTES = 16 * 1024 * 1024
 GRACE_SECONDS = 2.0
+_running: set[subprocess.Popen[bytes]] = set()
+"""What was started and has not been seen to end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +115,8 @@ class RealRunner:
             end_group(process)
             raise
         finally:
+            if process.returncode is not None:
+                _running.discard(process)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
@@ -148,15 +155,18 @@ def _start(
     for name in [name for name, value in (env or {}).items() if value == ""]:
         del merged[name]
     try:
-        return subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=merged,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with interrupts_held():
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=merged,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            _running.add(process)
+            return process
     except FileNotFoundError as error:
         if cwd is not None and not cwd.is_dir():
             raise
@@ -214,14 +224,32 @@ def _write_some(process: subprocess.Popen[bytes], selector: selectors.BaseSelect
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and all of its group: SIGTERM, a grace period, then SIGKILL."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            break
-        try:
-            process.wait(timeout=GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
+    """Ends a process and all of its group: SIGTERM, a grace period, then SIGKILL; that at once when this is interrupted."""
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not _signal_group(process, number):
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=GRACE_SECONDS)
+    except BaseException:
+        _signal_group(process, signal.SIGKILL)
+        raise
     process.poll()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
+    """False when nothing of the group is there."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def kill_all_running() -> None:
+    """Kills whatever this process has started and has not seen to end."""
+    for process in list(_running):
+        _signal_group(process, signal.SIGKILL)
+
+
+atexit.register(kill_all_running)

@@ -33,6 +33,7 @@ from core.errors.board import (
     RunError,
     SeveralBoards,
     TransferError,
+    TransferStalled,
     WrongArch,
 )
 from core.errors.general import (
@@ -138,6 +139,7 @@ __all__ = [
     "SourceError",
     "ToolchainError",
     "TransferError",
+    "TransferStalled",
     "TreeNotReady",
     "TuningNotForArch",
     "UnfitProduct",

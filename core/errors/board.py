@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.errors.base import Category, OhforgeError
-from core.errors.general import Busy, NotEnoughSpace
+from core.errors.general import Busy, DeadlineExpired, NotEnoughSpace
 
 
 class BoardError(OhforgeError):
@@ -152,6 +152,13 @@ class LostConnection(OhforgeError):
     code = "OHF7401"
     category = Category.LOST_CONNECTION
     default_remedy = "Reconnect the board and run again; what still runs there is named in the message."
+
+
+class TransferStalled(DeadlineExpired):
+    """Nothing more of a file reaches the board: it is frozen, or the link is dead without a word."""
+
+    code = "OHF7302"
+    default_remedy = "Unplug the board and connect it again, or restart it when it is frozen; then push again: it goes on from what is there."
 
 
 class NoSpaceOnBoard(NotEnoughSpace):

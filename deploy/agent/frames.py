@@ -1,16 +1,17 @@
 """The stream of frames in which the agent answers for a program; docs/agent.md describes it byte by byte.
 
 A link may put text of its own between frames (a shell's complaint, a line of hdc), cut the stream anywhere or
-change bytes in it. Each frame carries a number and a checksum, and the last one tells how many bytes there were, so
-that an answer is either whole or known not to be.
+change bytes in it; and a program may write to the same pipe. Each frame carries a number and a tag, made with a key that
+the agent has told before the program began, and the last one tells how many bytes there were, so that an answer is
+either whole and the agent's, or known not to be.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import struct
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +19,12 @@ from typing import Any
 from core.errors import ContentDiffers, LostConnection, RunError
 from core.process import OnOutput
 
-AGENT_VERSION = 1
+AGENT_VERSION = 2
 MAGIC = b"\xf5OHF"
-HEADER = struct.Struct("<4sB3sIIQI")
-"""Magic, type, zeros, payload length, number, microseconds since the agent began, CRC-32 of the rest and the payload."""
-CHECKSUM_SIZE = 4
+HEADER = struct.Struct("<4sB3sIIQ8s")
+"""Magic, type, zeros, payload length, number, microseconds since the agent began, tag."""
+TAG_SIZE = 8
+KEY_SIZE = 32
 PAYLOAD_LIMIT = 32768
 NOISE_LIMIT = 64 * 1024
 HIGHEST_SIGNAL = 64
@@ -123,7 +125,10 @@ class FrameDecoder:
     _pending: bytearray = field(default_factory=bytearray)
     _noise: bytearray = field(default_factory=bytearray)
     _next_number: int = 0
-    _agent_seen: bool = False
+    _key: bytes = b""
+    """Told by the agent in its first frame; empty until then."""
+    _rejected: int = 0
+    """What looked like a whole frame, and had another tag."""
     _start_seconds: float = 0.0
     _first_output: float | None = None
     _names: dict[str, list[str]] = field(default_factory=dict)
@@ -144,7 +149,7 @@ class FrameDecoder:
         """
         at = 0
         while (at := self._skip_noise(at)) + HEADER.size <= len(self._pending):
-            _, kind, zeros, length, number, micros, checksum = HEADER.unpack_from(self._pending, at)
+            _, kind, zeros, length, number, micros, tag = HEADER.unpack_from(self._pending, at)
             if zeros != bytes(3) or length > PAYLOAD_LIMIT:
                 at = self._reject(at)
                 continue
@@ -154,9 +159,10 @@ class FrameDecoder:
                     break
                 at = self._reject(at)
                 continue
-            covered = zlib.crc32(memoryview(self._pending)[at : at + HEADER.size - CHECKSUM_SIZE])
+            head = bytes(self._pending[at : at + HEADER.size - TAG_SIZE])
             payload = bytes(self._pending[at + HEADER.size : end])
-            if zlib.crc32(payload, covered) != checksum:
+            if not self._is_the_agents(bytes([kind]), head, payload, tag):
+                self._rejected += 1
                 at = self._reject(at)
                 continue
             self.lost += max(0, number - self._next_number)
@@ -164,6 +170,15 @@ class FrameDecoder:
             at = end
             self._take(bytes([kind]), payload, micros / 1e6)
         del self._pending[:at]
+
+    def _is_the_agents(self, kind: bytes, head: bytes, payload: bytes, tag: bytes) -> bool:
+        """Whether the agent has made the tag. Its first frame brings the key, so before that there is no other frame."""
+        if not self._key and kind != b"H":
+            return False
+        digest = hashlib.sha256(self._key or bytes(KEY_SIZE))
+        digest.update(head)
+        digest.update(payload)
+        return digest.digest()[:TAG_SIZE] == tag
 
     def finish(self) -> AgentReport:
         """How the program ended, when no more will come.
@@ -176,10 +191,12 @@ class FrameDecoder:
         self._pending.clear()
         noise = self._noise.decode("utf-8", "replace").strip()
         if self._failure is None and self._last is None:
-            if self._agent_seen:
+            if self._key:
                 raise LostConnection(
                     f"The agent's last word did not arrive: how the program (process {self.pid}) ended is not known."
                 )
+            if self._rejected:
+                raise ContentDiffers("The agent's first word, which all others are proven by, arrived damaged.")
             raise RunError(
                 f"The agent did not run on the board{': ' + noise[-500:] if noise else ', and nothing says why'}."
             )
@@ -231,10 +248,12 @@ class FrameDecoder:
 
     def _take_word(self, kind: bytes, value: Any, seconds: float) -> None:
         match kind:
-            case b"H":
-                self._agent_seen = True
+            case b"H" if not self._key:
                 if value["agent"] != AGENT_VERSION:
                     raise RunError(f"The agent on the board has version {value['agent']!r}, not {AGENT_VERSION}.")
+                self._key = bytes.fromhex(checked_text(value["key"]))
+                if len(self._key) != KEY_SIZE:
+                    raise ValueError("a key of another length")
             case b"S":
                 self.started, self.pid, self._start_seconds = True, _number(value["pid"]), seconds
             case b"F":

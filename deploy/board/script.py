@@ -1,9 +1,11 @@
 """A command for a board, wrapped so that its exit status comes back through hdc, which never carries it.
 
 hdc ends with status 0 whatever happened on the board. So the wrapper prints two markers with a random token:
-``TOKEN:P:<pid>`` before the command and ``TOKEN:X:<status>`` after it. No ``X`` marker means that nobody knows how
+``TOKEN:P:<pid>:<secret>`` before the command and ``<secret>:X:<status>`` after it. No ``X`` marker means that nobody knows how
 the command ended. In the wrapper the token stands only as a variable's value, so no echo of the script (``set -x``,
-``ps``) can be taken for a marker. The last marker follows the output directly, without a newline of its own, so that
+``ps``) can be taken for a marker. The secret is random and made on the board, because whatever runs there can read the
+wrapper in ``/proc``; it is told before the command begins, and stands in no command line, no environment and no file.
+A kernel that does not give one leaves it at the token. The last marker follows the output directly, without a newline of its own, so that
 every line of output can be handed on at once.
 """
 
@@ -24,6 +26,8 @@ LINGER_SECONDS = 2.0
 """How long hdc may go on after the marker: something in the background still holds the output open."""
 KEEP_OUTPUT = 4 * 1024 * 1024
 KEEP_PREAMBLE = 64 * 1024
+RANDOM = "/proc/sys/kernel/random/uuid"
+"""Gives another 122 random bits each time it is read, to a shell without any program."""
 NO_FOLDER = "C"
 BAD_SCRIPT = "S"
 
@@ -55,17 +59,17 @@ def wrap_file(path: str, md5: str, token: str, folder: str = "/") -> str:
     The file is only run when its MD5 is `md5`, for a transfer may change bytes, and it is removed in any case.
     """
     name = quote(path)
-    check = f'case "$(md5sum <{name})" in {md5}*) ;; *) rm -f {name}; echo $_oh:X:{BAD_SCRIPT}; exit;; esac; '
+    check = f'case "$(md5sum <{name})" in {md5}*) ;; *) rm -f {name}; echo $_ok:X:{BAD_SCRIPT}; exit;; esac; '
     return _around(f"sh {name}", token, folder, before=check, after=f"rm -f {name}; ")
 
 
 def _around(command: str, token: str, folder: str, before: str = "", after: str = "") -> str:
     hand_on = 'trap "" TERM; kill -TERM -- -$$; sleep 1; kill -KILL -- -$$'
     return (
-        f"_oh={token}; echo $_oh:P:$$; {before}"
-        f"cd {quote(folder)} 2>/dev/null || {{ echo $_oh:X:{NO_FOLDER}; exit; }}; "
+        f"_oh={token}; _ok=; read -r _ok 2>/dev/null <{RANDOM}; : ${{_ok:=$_oh}}; echo $_oh:P:$$:$_ok; {before}"
+        f"cd {quote(folder)} 2>/dev/null || {{ echo $_ok:X:{NO_FOLDER}; exit; }}; "
         f"trap '{hand_on}' TERM; "
-        f"{command} </dev/null & wait $!; _st=$?; trap - TERM; {after}echo $_oh:X:$_st "
+        f"{command} </dev/null & wait $!; _st=$?; trap - TERM; {after}echo $_ok:X:$_st "
     )
 
 
@@ -147,8 +151,9 @@ class MarkerReader:
         self.preamble = b""
         self.ended_at: float | None = None
         """When the last marker came, on the monotonic clock."""
-        self._first = re.compile(rb"(?:^|\n)" + token.encode() + rb":P:(\d+)\r?\n")
-        self._last = token.encode() + b":X:"
+        self._first = re.compile(rb"(?:^|\n)" + token.encode() + rb":P:(\d+)(?::([\w-]+))?\r?\n")
+        self._token = token.encode()
+        self._last = b""
         self._kept = KeptEnd()
         self._pending = b""
         self._hand_on = on_output
@@ -185,7 +190,8 @@ class MarkerReader:
             self._pending = self._pending[-KEEP_PREAMBLE:]
             return
         self.preamble = self._pending[: found.start()]
-        self.pid = int(found.group(1))
+        self.pid = int(found[1])
+        self._last = (found[2] or self._token) + b":X:"
         self._pending = self._pending[found.end() :]
         self.stage = Stage.RUNNING
 

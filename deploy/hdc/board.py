@@ -13,7 +13,6 @@ import functools
 import hashlib
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +34,7 @@ from core.errors import (
 from core.patience import Patience
 from core.process import OnOutput
 from core.session import Session
+from core.spool import spool_folder
 from deploy.board.protocol import Profile, ShellResult
 from deploy.board.script import (
     ARGUMENT_LIMIT,
@@ -286,10 +286,10 @@ class HdcBoard:
         return self._judge(reader, token, said, folder, time.monotonic() - started)
 
     def _tell_of_rest(self, reader: MarkerReader) -> None:
-        """hdc goes on after the command's end: somebody else still holds the output open."""
+        """hdc goes on after the command's end: somebody else still holds the output open, or much is on its way before."""
         self._session.console.warn(
             f"the command has ended, but something that it started still runs on board {self._serial}, with the output "
-            f"open; `kill -KILL -- -{reader.pid}` there ends it"
+            f"open (`kill -KILL -- -{reader.pid}` there ends it), or the link is slow"
         )
 
     def _judge(self, reader: MarkerReader, token: str, said: bytes, folder: str, seconds: float) -> ShellResult:
@@ -325,8 +325,8 @@ class HdcBoard:
         def wrap(token: str) -> str:
             return wrap_file(remote, digest, token, folder or "/")
 
-        with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
-            local = Path(spare) / "script.sh"
+        with spool_folder() as spare:
+            local = spare / "script.sh"
             local.write_bytes(content)
             for _ in range(2):
                 self.send(local, remote, deadline=deadline)

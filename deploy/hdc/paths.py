@@ -6,11 +6,11 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from core.errors import NoBoard, UnsafePath, UsageError
+from core.spool import spool_folder
 
 KEY_LIMIT = 32
 
@@ -40,17 +40,29 @@ def check_local_file(local: Path) -> None:
         raise UsageError(f"{local} cannot be read.", remedy="Check its mode bits and owner.")
 
 
-def check_remote_path(path: str) -> None:
-    """Raises UnsafePath for a path on the board that hdc would change: it knows no escape for any of these."""
+def check_board_path(path: str) -> None:
+    """Raises UnsafePath for what is no path on a board, or could not be shown."""
     if not path.startswith("/"):
         raise UnsafePath(f"{path!r} is not an absolute path on the board.", remedy="Begin the path with a slash.")
-    if re.search(r'["%\x00-\x1f\x7f]', path):
-        raise UnsafePath(f"The path {path!r} on the board has a quote, a percent sign or a control character in it.")
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", path):
+        raise UnsafePath(f"The path {path!r} on the board has a control character in it, or is no UTF-8.")
+
+
+def is_taken_by_hdc(path: str) -> bool:
+    """Whether hdc takes a path on the board as it is: it knows no escape, and a backslash is a slash for it."""
+    return re.search(r'["%\\\x00-\x1f\x7f]', path) is None
+
+
+def check_remote_path(path: str) -> None:
+    """Raises UnsafePath for a path that hdc itself would change."""
+    check_board_path(path)
+    if not is_taken_by_hdc(path):
+        raise UnsafePath(f"The path {path!r} on the board has a quote, a percent sign or a backslash in it.")
 
 
 def is_harmless(path: Path) -> bool:
-    """Whether hdc takes the path as it is. Letters beyond ASCII are garbled by versions before 3.1.0a."""
-    return re.fullmatch(r"[\x20\x21\x23-\x7e]+", str(path.absolute())) is not None
+    """Whether hdc takes a path of this computer as it is. Letters beyond ASCII are garbled by versions before 3.1.0a."""
+    return re.fullmatch(r"[\x20-\x7e]+", str(path.absolute())) is not None and is_taken_by_hdc(str(path.absolute()))
 
 
 @contextlib.contextmanager
@@ -59,8 +71,8 @@ def harmless_source(local: Path) -> Iterator[Path]:
     if is_harmless(local):
         yield local.absolute()
         return
-    with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
-        stand_in = Path(spare) / "file"
+    with spool_folder() as spare:
+        stand_in = spare / "file"
         try:
             os.link(local, stand_in)
         except OSError:
@@ -74,7 +86,7 @@ def harmless_target(local: Path) -> Iterator[Path]:
     if is_harmless(local):
         yield local.absolute()
         return
-    with tempfile.TemporaryDirectory(prefix="ohforge-") as spare:
-        stand_in = Path(spare) / "file"
+    with spool_folder() as spare:
+        stand_in = spare / "file"
         yield stand_in
         shutil.move(stand_in, local)

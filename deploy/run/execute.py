@@ -85,7 +85,7 @@ def _prepare(
     check_fit(session, board, request, survey)
     engine = choose_engine(session, board, survey, request.options.run_engine, request.options.conditions)
     record.save(run_engine={"name": engine.name, "reason": engine.reason})
-    summary = ensure_stored(session, board, stored, replace(survey, agent=engine.agent))
+    summary, _ = ensure_stored(session, board, stored, replace(survey, agent=engine.agent))
     record.save(transfer=asdict(summary))
     session.console.info(
         f"on the board: {human_bytes(summary.bytes_sent)} sent, {human_bytes(summary.bytes_reused)} were there already"
@@ -259,6 +259,7 @@ class _Run:
                 [as_pattern(pattern) for pattern in self.patterns],
                 folder=self.folder,
                 place=lambda name: self.record.outputs / name,
+                links=self.request.options.links,
             )
         except RemoteFileMissing as error:
             if result.exit_code == 0:
@@ -273,11 +274,12 @@ class _Run:
                     "size": file.size,
                     "sha256": file.sha256,
                 }
-                for file in fetched
-            ]
+                for file in fetched.files
+            ],
+            left_out=[asdict(entry) for entry in fetched.left_out],
         )
         self._end_run(seconds=60)
-        return [file.local for file in fetched]
+        return [file.local for file in fetched.files]
 
     def _end_run(self, seconds: float) -> None:
         """Ends what may still run and removes the run's folder. That this fails is no reason to call the run failed."""

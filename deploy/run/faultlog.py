@@ -74,7 +74,7 @@ def fetch_crash_logs(session: Session, board: Board, folder: Path, clock: BoardC
     wanted = [as_name(str(PurePosixPath(name).relative_to(ROOT))) for name in names[-MOST:]]
     place = folder / FOLDER
     pulled = fetch_files(session, board, wanted, folder=ROOT, place=lambda name: place / name)
-    return [read_crash_log(file.local) for file in pulled]
+    return [read_crash_log(file.local) for file in pulled.files]
 
 
 def read_crash_log(path: Path) -> CrashLog:

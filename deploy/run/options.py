@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deploy.run.conditions import Conditions
+from deploy.transfer.tree import Links
 
 if TYPE_CHECKING:
     from deploy.run.hilog import LogFilter
@@ -21,6 +22,8 @@ class RunOptions:
     environment: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     """Patterns of files in the run's folder that are fetched afterwards."""
+    links: Links = Links.FOLLOW
+    """What becomes of links among them."""
     conditions: Conditions = field(default_factory=Conditions)
     run_engine: str = ""
     """``agent``, ``shell`` or ``auto``; empty: the setting ``ohforge.run_engine``."""

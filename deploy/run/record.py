@@ -66,6 +66,7 @@ def start_record(session: Session, *, program: str, board: str, content: Mapping
             "metrics": {},
             "facts": {},
             "outputs": [],
+            "left_out": [],
             "device": None,
             "log": None,
             "crash_logs": [],

@@ -34,6 +34,7 @@ from core.errors import (
 )
 from core.files import human_bytes, require_space
 from core.session import Session
+from core.spool import spool_folder
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.board.script import quote
@@ -41,7 +42,14 @@ from deploy.board.survey import read_df
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.followed import LAG, send_followed
 from deploy.transfer.splitter import Chunk, Splitter
-from deploy.transfer.store import HASH_BYTES_PER_SECOND, StoredFile, file_changed, parts_folder, store_folder
+from deploy.transfer.store import (
+    HASH_BYTES_PER_SECOND,
+    SLOWEST_LINK,
+    StoredFile,
+    file_changed,
+    parts_folder,
+    store_folder,
+)
 
 CHUNKED_FROM = 64 * 1024 * 1024
 """Smaller files are sent whole. Measured by ``benchmarks/deploy.py`` over 35 MB/s (USB 2.0), chunks take longer than one piece
@@ -51,8 +59,6 @@ SMALLEST_CHUNK = 16 * 1024 * 1024
 LARGEST_CHUNK = 128 * 1024 * 1024
 CHUNK_SECONDS = 3.0
 """How long one chunk should be on its way: chunks grow and shrink with the speed of the link."""
-SLOWEST_LINK = 100_000
-"""Bytes a second below which a link counts as dead."""
 TRIES = 2
 """How often one chunk is sent before it is an error."""
 GRACE_SECONDS = 5.0
@@ -143,6 +149,16 @@ class _Push:
         self.early_end = EarlyEnd()
 
     def run(self) -> Grown:
+        try:
+            return self._run()
+        except OhforgeError:
+            if not self.file.has_changed:
+                raise
+            # What was sent is of no use: the file here is no longer what it was.
+            self._throw_away()
+            raise file_changed(self.file.local) from None
+
+    def _run(self) -> Grown:
         if not (self.agent and self._send_in_one_piece()):
             self._begin()
             self.reach(self.joined)
@@ -161,7 +177,9 @@ class _Push:
     def _send_in_one_piece(self) -> bool:
         """Leaves `joined` at what the board has; False when nothing could be sent in this way."""
         try:
-            streamed = send_followed(self.board, self.file, agent=self.agent, deadline=self.deadline, reach=self.reach)
+            streamed = send_followed(
+                self.session, self.board, self.file, agent=self.agent, deadline=self.deadline, reach=self.reach
+            )
         except NoSpaceOnBoard:
             with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
                 self._begin()
@@ -172,6 +190,8 @@ class _Push:
             raise
         if streamed is None:
             return False
+        if streamed.differs and self.file.has_changed:
+            raise file_changed(self.file.local)
         if streamed.whole and not streamed.differs:
             self.sent += self.file.size
             self.joined = self.file.size
@@ -189,12 +209,12 @@ class _Push:
         spooled = min(2 * self._limit(), self.file.size - self.joined)
         require_space(Path(tempfile.gettempdir()), spooled, "Sending a large file in chunks")
         with (
-            tempfile.TemporaryDirectory(prefix="ohforge-") as spool,
+            spool_folder() as spool,
             ThreadPoolExecutor(1) as cutting,
             ThreadPoolExecutor(1) as joining,
         ):
             try:
-                self._send_all(Path(spool), cutting, joining)
+                self._send_all(spool, cutting, joining)
             except BaseException:
                 self.early_end.end_after(GRACE_SECONDS)
                 raise

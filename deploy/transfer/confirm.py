@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.deadline import Deadline
 from core.errors import BoardError, PermissionOnBoard
@@ -27,13 +27,17 @@ class Arrived:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of files that were to be taken into the store: names by outcome, and the bytes left on the board."""
+    """What became of files that were to be taken into the store: names by outcome, and the bytes left on the board.
+
+    `without_mode` are those that were put into place, and cannot have their mode there.
+    """
 
     good: frozenset[str]
     short: frozenset[str]
     """Those of which fewer bytes are there than there should be."""
     differing: frozenset[str]
     free_bytes: int | None
+    without_mode: Sequence[str] = ()
 
 
 def confirm_files(
@@ -59,7 +63,7 @@ def confirm_files(
             }
             for entry in files
         ],
-        **(placement.variables() if placement is not None else {"placed": []}),
+        **(placement.variables() if placement is not None else {"folder": ""}),
     )
     total = sum(entry.file.size for entry in files if not entry.proven)
     seconds = 60 + total / HASH_BYTES_PER_SECOND + (placement.seconds if placement is not None else 0)
@@ -68,7 +72,8 @@ def confirm_files(
     verdict = _read_verdict(confirmed, {entry.file.sha256: entry.file.size for entry in files}, board)
     if placement is not None and len(verdict.good) == len(files):
         said, _, status = placed.rpartition("@@placed ")
-        placement.check(board, int(status) if status.strip().isdigit() else 1, said)
+        without_mode = placement.check(board, int(status) if status.strip().isdigit() else 1, said)
+        return replace(verdict, without_mode=without_mode)
     return verdict
 
 

@@ -15,16 +15,20 @@ from deploy.transfer.clean import clean_board
 from deploy.transfer.pull import look_before_pull
 from deploy.transfer.push import look_at_store, look_before_push
 from deploy.transfer.store import StoredFile
+from deploy.transfer.tree import Links, tell_left_out
 
 NOT_UP = "what the board has is not known: it is not started"
 
 
-def would_push(session: Session, board: Board, locals_: Sequence[Path], remote: str) -> list[Would]:
+def would_push(
+    session: Session, board: Board, locals_: Sequence[Path], remote: str, links: Links = Links.FOLLOW
+) -> list[Would]:
     """What `push_files` would do. Raises as `look_before_push`."""
-    survey, placement = look_before_push(session, board, locals_, remote, ask=is_up(session, board))
-    places = [f"{placement.folder}/{file.name}" for _, file in placement.files]
-    stored = [stored for stored, _ in placement.files]
-    return would_store(session, board, stored, survey, places=places, action="place")
+    look = look_before_push(session, board, locals_, remote, links, ask=is_up(session, board))
+    tell_left_out(session, look.left_out, f"on its way to board {board.serial}")
+    places = [f"{look.placement.folder}/{file.name}" for _, file in look.placement.files]
+    stored = [stored for stored, _ in look.placement.files]
+    return would_store(session, board, stored, look.survey, places=places, action="place")
 
 
 def would_store(
@@ -59,7 +63,9 @@ def would_store(
     return [known(file, entry) for file, entry in pairs if file in look.wanted]
 
 
-def would_pull(session: Session, board: Board, remotes: Sequence[str], target: Path) -> list[Would]:
+def would_pull(
+    session: Session, board: Board, remotes: Sequence[str], target: Path, links: Links = Links.FOLLOW
+) -> list[Would]:
     """What `pull_files` would do. Raises as it does when files are not there."""
     source = f"board {board.serial}"
     if not is_up(session, board):
@@ -73,7 +79,7 @@ def would_pull(session: Session, board: Board, remotes: Sequence[str], target: P
             where=str(local),
             why="in place of the file of that name" if local.exists() else "",
         )
-        for folder, file, local in look_before_pull(session, board, remotes, target)
+        for folder, file, local in look_before_pull(session, board, remotes, target, links)
     ]
 
 

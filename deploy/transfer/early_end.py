@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from core.deadline import Deadline
+from core.errors import DeadlineExpired
 
 
 class EarlyEnd:
@@ -14,14 +15,15 @@ class EarlyEnd:
 
     def __init__(self) -> None:
         self.at = math.inf
+        self.why = ""
 
     def hold(self, deadline: Deadline) -> Deadline:
         """The same deadline, which this early_end can draw in."""
         return _Endable(at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, early_end=self)
 
-    def end_after(self, seconds: float) -> None:
-        """Lets what is held end after so many seconds at the latest."""
-        self.at = time.monotonic() + seconds
+    def end_after(self, seconds: float, why: str = "") -> None:
+        """Lets what is held end after so many seconds at the latest; `why` is what its error says."""
+        self.at, self.why = time.monotonic() + seconds, why
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,3 +33,6 @@ class _Endable(Deadline):
     @property
     def remaining(self) -> float:
         return max(0.0, min(self.at, self.early_end.at) - time.monotonic())
+
+    def error(self) -> DeadlineExpired:
+        return DeadlineExpired(self.early_end.why) if self.early_end.why else super().error()

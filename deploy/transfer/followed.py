@@ -15,19 +15,22 @@ from dataclasses import dataclass, field
 
 from core.deadline import Deadline
 from core.errors import LostConnection, OhforgeError, TransferError
+from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
+from deploy.board.script import quote
 from deploy.transfer import store
 from deploy.transfer.early_end import EarlyEnd
+from deploy.transfer.stall import StallWatch
 from deploy.transfer.store import Digests, StoredFile, parts_folder, store_folder
 
 LAG = 8 * 1024 * 1024
 """How far behind its end a growing file is hashed: the daemon has several writes under way, which may end in any order."""
-IDLE_SECONDS = 20.0
-"""How long the agent waits for more. What it gives up is only hashed later."""
+IDLE_SECONDS = 120.0
+"""How long the agent waits for more: longer than a transfer that stands still is waited for here."""
+ASK_SECONDS = 20.0
 READY_SECONDS = 90.0
 """Whoever sends the same file may have to end first."""
-GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +48,19 @@ class Followed:
 
 
 def send_followed(
-    board: Board, file: StoredFile, *, agent: str, deadline: Deadline, reach: Callable[[int], None]
+    session: Session,
+    board: Board,
+    file: StoredFile,
+    *,
+    agent: str,
+    deadline: Deadline,
+    reach: Callable[[int], None],
 ) -> Followed | None:
     """Sends `file` to ``joined`` in its folder of parts; `agent` is the agent's path there.
 
     None when some of it is there already, or the agent cannot follow it: then nothing was sent. `reach` is told how many
-    bytes are verified. Raises what `Board.send` raises, but for what a second try may mend: that is in the answer.
+    bytes are verified. Raises what `Board.send` raises, but for what a second try may mend: that is in the answer; and
+    TransferStalled.
     """
     follower = _Follower(board, file, agent, deadline)
     with ThreadPoolExecutor(2) as pool, follower.ended_by_errors():
@@ -59,8 +69,18 @@ def send_followed(
             return None
         expected = pool.submit(lambda: file.beginnings)
         failure: OhforgeError | None = None
+        watch = StallWatch(
+            session=session,
+            serial=board.serial,
+            name=file.local.name,
+            size=file.size,
+            # As long as the agent speaks nothing is asked: a question would wait behind the file.
+            ask=lambda: follower.ask_size() if following.done() else None,
+        )
+        follower.hear = watch.hear
         try:
-            board.send(file.local, f"{follower.folder}/joined", deadline=deadline)
+            with watch.watching():
+                board.send(file.local, f"{follower.folder}/joined", deadline=watch.end.hold(deadline))
         except (TransferError, LostConnection) as error:
             failure = error
             follower.early_end.end_after(0)
@@ -96,6 +116,8 @@ class _Follower:
     early_end: EarlyEnd = field(default_factory=EarlyEnd)
     found: dict[int, str] = field(default_factory=dict)
     began: threading.Event = field(default_factory=threading.Event)
+    hear: Callable[[int], None] = lambda there: None
+    """Is told how many bytes are there, every second."""
 
     @property
     def folder(self) -> str:
@@ -114,6 +136,8 @@ class _Follower:
                 elif found := re.fullmatch(rb"(\d+) ([0-9a-f]{64})", line):
                     self.found[int(found[1])] = found[2].decode()
                     reach(int(found[1]))
+                elif found := re.fullmatch(rb"there (\d+)", line):
+                    self.hear(int(found[1]))
 
         script = render_script(
             "follow",
@@ -134,11 +158,20 @@ class _Follower:
         waiting = self.deadline.within(READY_SECONDS, "the agent to be ready for a large file")
         return self.began.wait(waiting.remaining) and not following.done()
 
+    def ask_size(self) -> int | None:
+        """How many bytes are there; None when the board does not say."""
+        question = f"wc -c <{quote(f'{self.folder}/joined')}"
+        with contextlib.suppress(OhforgeError, ValueError):
+            return int(
+                self.board.shell(question, deadline=self.deadline.within(ASK_SECONDS, "the size of a file")).text
+            )
+        return None
+
     @contextlib.contextmanager
     def ended_by_errors(self) -> Iterator[None]:
-        """Ends the command on the board, soon, when the block is left by an error."""
+        """Ends the command on the board when the block is left by an error."""
         try:
             yield
         except BaseException:
-            self.early_end.end_after(GRACE_SECONDS)
+            self.early_end.end_after(0)
             raise

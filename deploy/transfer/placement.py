@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,24 +25,46 @@ class FileToPlace:
     local: Path
     name: str
     executable: bool = False
+    mode: int | None = None
+    """Its permissions there; None: as they come, but executable when it shall be."""
     sha256: str = ""
     """Empty: worked out from the content."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class FolderToPlace:
+    """A folder, and the permissions that it gets where it is not there yet."""
+
+    name: str
+    mode: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkToPlace:
+    """A link, and where it leads, as it is written in it."""
+
+    name: str
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Stored files that shall lie in `folder`, which is made with the `folders` in it when they are not there."""
+    """Stored files that shall lie in `folder`, which is made with the `folders` in it when they are not there; links last."""
 
     folder: str
     files: Sequence[tuple[StoredFile, FileToPlace]]
-    folders: Sequence[str] = ()
+    folders: Sequence[FolderToPlace] = ()
+    links: Sequence[LinkToPlace] = ()
 
-    def place(self, board: Board) -> None:
-        """Puts them there, all being in the store. Raises NoSpaceOnBoard, PermissionOnBoard."""
+    def place(self, board: Board) -> list[str]:
+        """Puts them there, all being in the store; the names of those that cannot have their mode there.
+
+        Raises NoSpaceOnBoard, PermissionOnBoard.
+        """
         script = render_script("place_files", store=store_folder(board.profile), **self.variables())
         deadline = Deadline.after(60 + self.seconds, f"files to be put into {self.folder}")
         result = board.shell(script, deadline=deadline)
-        self.check(board, result.exit_code, result.text)
+        return self.check(board, result.exit_code, result.text)
 
     @property
     def seconds(self) -> float:
@@ -51,21 +74,25 @@ class Placement:
     def variables(self) -> Mapping[str, Any]:
         """What the script needs. Waits for hashes."""
         return {
-            "folders": [self.folder, *(f"{self.folder}/{name}" for name in self.folders)],
+            "folder": self.folder,
+            "folders": [{"path": f"{self.folder}/{each.name}", "mode": f"{each.mode:o}"} for each in self.folders],
+            "links": [{"path": f"{self.folder}/{link.name}", "target": link.target} for link in self.links],
             "placed": [
                 {
                     "stored": stored.sha256,
                     "path": f"{self.folder}/{file.name}",
-                    "executable": file.executable,
+                    "mode": f"{file.mode:o}" if file.mode is not None else "x" if file.executable else "",
                     "separate": stored.size <= COPY_BYTES,
                 }
                 for stored, file in self.files
             ],
         }
 
-    def check(self, board: Board, exit_code: int, text: str) -> None:
-        """Raises what the script's answer means."""
+    def check(self, board: Board, exit_code: int, text: str) -> list[str]:
+        """What `place` gives and raises, by the script's answer."""
         if "No space left" in text:
             raise NoSpaceOnBoard(f"Board {board.serial}: {text.strip()}.")
         if exit_code != 0:
             raise PermissionOnBoard(f"Board {board.serial}: {text.strip() or f'{self.folder} cannot be written'}.")
+        paths = re.findall(r"^@@mode (.*)$", text, re.MULTILINE)
+        return [path.removeprefix(f"{self.folder}/") for path in paths]

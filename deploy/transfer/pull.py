@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from core.deadline import Deadline
-from core.errors import ContentDiffers, RemoteFileMissing, TransferError
+from core.errors import ContentDiffers, OhforgeError, RemoteFileMissing, TransferError, UnsafePath, UsageError
 from core.files import make_folder, sha256_file
 from core.session import Session
 from deploy.agent.agent import agents_for_hashing
@@ -19,17 +19,27 @@ from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.board.script import quote
 from deploy.board.survey import ask_again
-from deploy.hdc.paths import check_remote_path
+from deploy.hdc.paths import check_board_path, is_taken_by_hdc
+from deploy.transfer.placement import FolderToPlace, LinkToPlace
 from deploy.transfer.progress import progress_shown
-from deploy.transfer.push import check_name
-from deploy.transfer.store import HASH_BYTES_PER_SECOND, md5_file
+from deploy.transfer.store import HASH_BYTES_PER_SECOND, md5_file, part_path
+from deploy.transfer.tree import (
+    PERMISSIONS,
+    REASONS,
+    LeftOut,
+    Links,
+    check_name,
+    refuse_links,
+    stays_inside,
+    tell_left_out,
+)
 
 POLL_SECONDS = 0.5
 PART_NAME = f".ohforge-{secrets.token_hex(8)}.part"
 """Of what is on its way: nobody can foresee it and lay a link there, and it is as short as any name may be long."""
-EXECUTE = 0o111
-NOT_FETCHED = "it is no plain file that can be read, or hdc cannot take its name"
-_ENTRY = re.compile(rb"(sha256sum|md5sum|other|missing) (\S+) (\d{1,18}) ([x-]) (.*)", re.DOTALL)
+STAND_IN_SECONDS = 15.0
+_ENTRY = re.compile(rb"([a-z\d]+) (\S+) (\d{1,18}) ([0-7]{1,5}) (.*)", re.DOTALL)
+_TOOLS = ("sha256sum", "md5sum")
 _VISIBLE = r"(?:(?<![^/])(?![./])|(?<=[^/]))"
 """Where a wildcard may stand: not before the dot that a name begins with, and not in place of a name."""
 
@@ -45,12 +55,28 @@ class PulledFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
-    """What a board has of what was asked for."""
+class Pulled:
+    """What came from a board, and what did not come along."""
 
-    files: Sequence[RemoteFile]
-    skipped: Sequence[str]
-    """Pipes, sockets, devices, what cannot be read there, and names that hdc cannot take."""
+    files: Sequence[PulledFile]
+    left_out: Sequence[LeftOut]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What a board has of what was asked for: folders before what is in them."""
+
+    files: list[RemoteFile] = field(default_factory=list)
+    folders: list[FolderToPlace] = field(default_factory=list)
+    links: list[LinkToPlace] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def names(self) -> Iterator[str]:
+        """Of all that is to be made here."""
+        yield from (file.path for file in self.files)
+        yield from (folder.name for folder in self.folders)
+        yield from (link.name for link in self.links)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +87,8 @@ class Asked:
     """As a word of the shell."""
     names: re.Pattern[str]
     """The names that the board may answer with: it could be asked for one file and bring another."""
+    named: bool
+    """Whether it is no pattern: then it is followed when it is a link."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,30 +99,36 @@ class RemoteFile:
     size: int
     tool: str
     hash: str
-    executable: bool
+    mode: int
 
 
-def pull_files(session: Session, board: Board, remotes: Sequence[str], target: Path) -> list[PulledFile]:
+def pull_files(
+    session: Session, board: Board, remotes: Sequence[str], target: Path, links: Links = Links.FOLLOW
+) -> Pulled:
     """Copies files and folders of the board: into `target` when that is a folder or several are named, else as `target`.
 
     A local file is either the old one or the whole new one. Raises RemoteFileMissing, ContentDiffers, UnsafePath, …
     """
-    pulled: list[PulledFile] = []
+    files: list[PulledFile] = []
+    left_out: list[LeftOut] = []
     for path, place in _places(remotes, target):
-        pulled += fetch_files(session, board, [as_name(path.name)], folder=str(path.parent), place=place)
-    return pulled
+        pulled = fetch_files(session, board, [as_name(path.name)], folder=str(path.parent), place=place, links=links)
+        files += pulled.files
+        left_out += pulled.left_out
+    return Pulled(files=files, left_out=left_out)
 
 
 def look_before_pull(
-    session: Session, board: Board, remotes: Sequence[str], target: Path
+    session: Session, board: Board, remotes: Sequence[str], target: Path, links: Links = Links.FOLLOW
 ) -> list[tuple[str, RemoteFile, Path]]:
     """What `pull_files` would copy: each file with its folder on the board and where it belongs here. Raises as it."""
     found = []
     for path, place in _places(remotes, target):
         folder = str(path.parent)
         deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
-        files = _list_safely(session, board, [as_name(path.name)], folder=folder, deadline=deadline)
-        found += [(folder.rstrip("/"), file, place(file.path)) for file in files]
+        asked = [as_name(path.name)]
+        listing = _list_safely(session, board, asked, folder=folder, deadline=deadline, links=links)
+        found += [(folder.rstrip("/"), file, place(file.path)) for file in listing.files]
     return found
 
 
@@ -102,7 +136,7 @@ def _places(remotes: Sequence[str], target: Path) -> Iterator[tuple[PurePosixPat
     """The paths on the board, each with a function that says where a name below its folder belongs here."""
     into = target.is_dir() or len(remotes) > 1
     for remote in remotes:
-        check_remote_path(remote)
+        check_board_path(remote)
         path = PurePosixPath(remote)
 
         def place(name: str, top: str = path.name) -> Path:
@@ -112,52 +146,65 @@ def _places(remotes: Sequence[str], target: Path) -> Iterator[tuple[PurePosixPat
 
 
 def fetch_files(
-    session: Session, board: Board, asked: Sequence[Asked], *, folder: str, place: Callable[[str], Path]
-) -> list[PulledFile]:
+    session: Session,
+    board: Board,
+    asked: Sequence[Asked],
+    *,
+    folder: str,
+    place: Callable[[str], Path],
+    links: Links = Links.FOLLOW,
+) -> Pulled:
     """Copies what is `asked` for of `folder`; `place` says where a name below it belongs here."""
     deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
-    found = _list_safely(session, board, asked, folder=folder, deadline=deadline)
+    found = _list_safely(session, board, asked, folder=folder, deadline=deadline, links=links)
+    # What is there already keeps its mode, and a folder that may not be written gets its own when all is in it.
+    made = [(path, each.mode) for each in found.folders if _make_folder(path := place(each.name))]
     pulled = []
     done = 0
-    with session.console.progress(f"receiving from {board.serial}", sum(file.size for file in found)) as progress:
-        for file in found:
+    with session.console.progress(f"receiving from {board.serial}", sum(file.size for file in found.files)) as progress:
+        for file in found.files:
             progress.say(PurePosixPath(file.path).name)
             local = place(file.path)
             measure = functools.partial(_size_here, _part_of(local))
-            with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS):
+            with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS, deadline=deadline):
                 pulled.append(_fetch_one(board, file, f"{folder}/{file.path}", local, deadline))
             done += file.size
             progress.reach(done)
-    return pulled
+    for link in found.links:
+        _make_link(place(link.name), link.target)
+    for path, mode in reversed(made):
+        path.chmod(mode)
+    return Pulled(files=pulled, left_out=found.left_out)
 
 
 def _list_safely(
-    session: Session, board: Board, asked: Sequence[Asked], *, folder: str, deadline: Deadline
-) -> Sequence[RemoteFile]:
-    """The files of `list_remote`; what is skipped is said. Raises UnsafePath, UsageError and TransferError for names that could lead elsewhere here."""
-    agents, words = agents_for_hashing(session, board), [one.word for one in asked]
-    listing = ask_again(session, lambda: list_remote(board, words, folder=folder, deadline=deadline, agents=agents))
-    for name in listing.skipped:
-        session.console.warn(f"{name} in {folder} of board {board.serial} is not fetched: {NOT_FETCHED}")
-    if listing.skipped and not listing.files:
-        raise RemoteFileMissing(
-            f"Board {board.serial} has nothing that can be fetched: {', '.join(listing.skipped)} in {folder}."
-        )
-    found = listing.files
-    for file in found:
-        check_name(file.path)
-        check_remote_path(f"{folder}/{file.path}")
-        if not any(one.names.fullmatch(file.path) for one in asked):
+    session: Session, board: Board, asked: Sequence[Asked], *, folder: str, deadline: Deadline, links: Links
+) -> Listing:
+    """What is asked for and can be fetched; what cannot is warned of. Raises when something else is named."""
+    agents = agents_for_hashing(session, board)
+    listing = ask_again(
+        session, lambda: list_remote(board, asked, folder=folder, deadline=deadline, agents=agents, links=links)
+    )
+    where = f"in {folder} of board {board.serial}"
+    for name in listing.names:
+        check_name(name)
+        if not any(one.names.fullmatch(name) for one in asked):
             raise TransferError(
-                f"Board {board.serial} answers with {file.path!r}, which nobody asked for in {folder}.",
+                f"Board {board.serial} answers with {name!r}, which nobody asked for in {folder}.",
                 remedy="Nothing was fetched. Do not trust this board: its shell or its link does not do what it is told.",
             )
-    return found
+    if links is Links.REFUSE:
+        refuse_links((link.name for link in listing.links), where)
+    tell_left_out(session, listing.left_out, where)
+    if listing.left_out and not any(listing.names):
+        shown = "; ".join(entry.sentence for entry in listing.left_out)
+        raise RemoteFileMissing(f"Board {board.serial} has nothing that can be fetched in {folder}: {shown}.")
+    return listing
 
 
 def as_name(text: str) -> Asked:
     """The file or folder of just that name."""
-    return Asked(word=quote(text), names=_with_all_below(re.escape(text)))
+    return Asked(word=quote(text), names=_with_all_below(re.escape(text)), named=True)
 
 
 def as_pattern(text: str) -> Asked:
@@ -166,7 +213,7 @@ def as_pattern(text: str) -> Asked:
     word = "".join(part if part[0] in "*?[" else quote(part) for part in parts)
     names = "".join(map(_as_expression, parts)).rstrip("/")
     # The shell takes a pattern that fits nothing for a name.
-    return Asked(word=word, names=_with_all_below(f"{names}|{re.escape(text.rstrip('/'))}"))
+    return Asked(word=word, names=_with_all_below(f"{names}|{re.escape(text.rstrip('/'))}"), named=False)
 
 
 def _as_expression(part: str) -> str:
@@ -186,34 +233,63 @@ def _with_all_below(names: str) -> re.Pattern[str]:
 
 
 def list_remote(
-    board: Board, patterns: Sequence[str], *, folder: str, deadline: Deadline, agents: Sequence[str] = ()
+    board: Board,
+    asked: Sequence[Asked],
+    *,
+    folder: str,
+    deadline: Deadline,
+    agents: Sequence[str] = (),
+    links: Links = Links.FOLLOW,
 ) -> Listing:
-    """The plain files in `folder` that `patterns` name, with their hashes; a folder stands for all below it.
+    """What is `asked` for in `folder`, files with their hashes; a folder stands for all below it.
 
     The first of `agents` that runs there hashes them, else what the board has.
-    Raises RemoteFileMissing naming the patterns that fit nothing.
+    Raises RemoteFileMissing naming what is not there.
     """
-    result = board.shell(
-        render_script("list_files", folder=folder, patterns=patterns, agents=agents), deadline=deadline
-    )
+    script = render_script("list_files", folder=folder, patterns=asked, agents=agents, links=links)
+    result = board.shell(script, deadline=deadline)
     if result.exit_code == 2:
         raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")
     entries = result.output.split(b"\0")
-    rows = [_ENTRY.fullmatch(entry) for entry in entries[:-2]]
-    if result.exit_code != 0 or result.truncated or entries[-2:] != [b"end", b""] or None in rows:
-        raise TransferError(f"Board {board.serial} cannot list and hash its files. It said: {result.text[-300:]!r}")
-    files, skipped, missing = [], [], []
-    for row in filter(None, rows):
-        tool, digest, size, bit, path = (_shown(part) for part in row.groups())
-        if tool == "missing":
+    unclear = TransferError(f"Board {board.serial} cannot list and hash its files. It said: {result.text[-300:]!r}")
+    if result.exit_code != 0 or result.truncated or entries[-2:] != [b"end", b""]:
+        raise unclear
+    found, missing = Listing(), []
+    rows = iter(entries[:-2])
+    for entry in rows:
+        row = _ENTRY.fullmatch(entry)
+        if row is None:
+            raise unclear
+        kind, digest, size, mode, path = (_shown(part) for part in row.groups())
+        target = _shown(next(rows, b"")) if kind == "link" else ""
+        if kind == "missing":
             missing.append(path)
-        elif tool == "other" or path != row[5].decode("utf-8", "replace"):
-            skipped.append(path)
+        elif kind in REASONS:
+            found.left_out.append(LeftOut(path=path, why=kind))
+        elif path.encode() != row[5]:
+            found.left_out.append(LeftOut(path=path, why="name"))
+        elif kind == "folder":
+            found.folders.append(FolderToPlace(name=path, mode=int(mode, 8) & PERMISSIONS))
+        elif kind == "link":
+            _add_link(found, path, target, asked, links)
+        elif kind in _TOOLS:
+            file = RemoteFile(path=path, size=int(size), tool=kind, hash=digest, mode=int(mode, 8) & PERMISSIONS)
+            found.files.append(file)
         else:
-            files.append(RemoteFile(path=path, size=int(size), tool=tool, hash=digest, executable=bit == "x"))
+            raise unclear
     if missing:
         raise RemoteFileMissing(f"Board {board.serial} has no {', '.join(missing)} in {folder}.")
-    return Listing(files=files, skipped=skipped)
+    return found
+
+
+def _add_link(found: Listing, path: str, target: str, asked: Sequence[Asked], links: Links) -> None:
+    """A link that may be kept; one that leads out of what is copied is left out."""
+    top_is_named = any(one.named and one.names.fullmatch(path) for one in asked)
+    below = path.partition("/")[2] if top_is_named else path
+    if links is Links.REFUSE or (stays_inside(below, target) and "\\x" not in target):
+        found.links.append(LinkToPlace(name=path, target=target))
+    else:
+        found.left_out.append(LeftOut(path=path, why="outside"))
 
 
 def _shown(text: bytes) -> str:
@@ -223,36 +299,82 @@ def _shown(text: bytes) -> str:
 
 
 def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline) -> PulledFile:
-    make_folder(local.parent)
+    _make_folder(local.parent)
+    if local.is_dir():
+        raise _in_the_way(local)
     part = _part_of(local)
     waiting = deadline.within(120 + file.size / HASH_BYTES_PER_SECOND * 10, f"{remote} from board {board.serial}")
     try:
-        for _ in range(2):
-            part.unlink(missing_ok=True)  # hdc would write through a link that lies there.
-            board.receive(remote, part, deadline=waiting)
-            digest = sha256_file(part)
-            same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
-            if same and part.stat().st_size == file.size:
-                if file.executable:  # hdc brings every file without its mode.
-                    part.chmod(part.stat().st_mode | EXECUTE & ~_umask())
-                part.replace(local)
-                return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
+        with _as_hdc_takes_it(board, remote) as source:
+            for _ in range(2):
+                part.unlink(missing_ok=True)  # hdc would write through a link that lies there.
+                part.touch(mode=0o600)  # hdc keeps the mode of what it writes over.
+                board.receive(source, part, deadline=waiting)
+                digest = sha256_file(part)
+                same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
+                if same and part.stat().st_size == file.size:
+                    part.chmod(file.mode)
+                    part.replace(local)
+                    return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
         raise ContentDiffers(f"{remote} of board {board.serial} arrived with another content, twice.")
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _as_hdc_takes_it(board: Board, remote: str) -> Iterator[str]:
+    """A path of the same file that hdc does not change: `remote` itself, or a link to it in the store."""
+    if is_taken_by_hdc(remote):
+        yield remote
+        return
+    link = part_path(board.profile, secrets.token_hex(32))
+    store = quote(str(PurePosixPath(link).parent))
+    script = f"[ -d {store} ] || mkdir -p -m 700 {store}; ln -s {quote(remote)} {quote(link)}"
+    made = board.shell(
+        script, deadline=Deadline.after(STAND_IN_SECONDS, "a link to a file with a name that hdc changes")
+    )
+    if made.exit_code != 0:
+        raise UnsafePath(f"hdc cannot take the path {remote!r}, and no link to it can be made: {made.text.strip()}")
+    try:
+        yield link
+    finally:
+        with contextlib.suppress(OhforgeError):  # `board.clean` removes it too.
+            board.shell(f"rm -f {quote(link)}", deadline=Deadline.after(STAND_IN_SECONDS, "a link to be removed"))
+
+
+def _make_folder(path: Path) -> bool:
+    """Makes a folder with those above it; False when it was there."""
+    if path.is_dir():
+        return False
+    try:
+        make_folder(path)
+    except (FileExistsError, NotADirectoryError):
+        raise _in_the_way(path) from None
+    return True
+
+
+def _make_link(path: Path, target: str) -> None:
+    _make_folder(path.parent)
+    if path.is_dir() and not path.is_symlink():
+        raise _in_the_way(path)
+    part = _part_of(path)
+    part.unlink(missing_ok=True)
+    part.symlink_to(target)
+    part.replace(path)
+
+
+def _in_the_way(path: Path) -> UsageError:
+    return UsageError(
+        f"{path} cannot be written: a folder stands where a file belongs, or a file where a folder does.",
+        remedy="Name another target, or move away what is there.",
+    )
 
 
 def _part_of(local: Path) -> Path:
     return local.with_name(PART_NAME)
 
 
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
-
-
-def _size_here(part: Path) -> int:
+def _size_here(part: Path, deadline: Deadline) -> int:
     try:
         return part.stat().st_size
     except FileNotFoundError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,16 +25,18 @@ from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.names import file_name_of
 from core.session import Session
+from core.spool import remove_abandoned_spools
 from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
 from deploy.board.protocol import Board
 from deploy.board.script import quote
 from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, survey_board
-from deploy.hdc.paths import check_local_file, check_remote_path
+from deploy.hdc.paths import check_board_path, check_local_file
 from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.transfer.confirm import Arrived, confirm_files
 from deploy.transfer.placement import FileToPlace, Placement
 from deploy.transfer.progress import progress_shown
 from deploy.transfer.store import (
+    SLOWEST_LINK,
     StoredFile,
     each_content_once,
     file_changed,
@@ -45,11 +46,11 @@ from deploy.transfer.store import (
     part_path,
     question_about,
 )
+from deploy.transfer.tree import LeftOut, Links, check_name, gather, tell_left_out
 
 SPARE_BYTES = 8 * 1000 * 1000
 """What must stay free on a board after a transfer."""
 POLL_SECONDS = 2.0
-NAME_LIMIT = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,13 @@ class TransferSummary:
     hash_tool: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class PushSummary(TransferSummary):
+    """What a push took, and what did not go along, or not as it is here."""
+
+    left_out: tuple[LeftOut, ...]
+
+
 def place_files(session: Session, board: Board, files: Sequence[FileToPlace], folder: str) -> TransferSummary:
     """Puts `files` into `folder` of the board, which is made when it is not there.
 
@@ -71,7 +79,8 @@ def place_files(session: Session, board: Board, files: Sequence[FileToPlace], fo
     """
     stored = describe_files(files)
     survey = survey_board(session, board, replace(ask_about(stored), facts=False))
-    return ensure_stored(session, board, stored, survey, _placing(stored, files, folder))
+    placement = Placement(folder=folder, files=list(zip(stored, files, strict=True)))
+    return ensure_stored(session, board, stored, survey, placement)[0]
 
 
 def place_program(session: Session, board: Board, program: Path, remote: str, sha256: str) -> None:
@@ -80,65 +89,69 @@ def place_program(session: Session, board: Board, program: Path, remote: str, sh
     place_files(session, board, [FileToPlace(local=program, name=name, executable=True, sha256=sha256)], folder)
 
 
-def push_files(session: Session, board: Board, locals_: Sequence[Path], remote: str) -> TransferSummary:
+def push_files(
+    session: Session, board: Board, locals_: Sequence[Path], remote: str, links: Links = Links.FOLLOW
+) -> PushSummary:
     """Copies files and folders to `remote`: into it when it ends in a slash, is a folder or several are given, else as it.
 
-    Raises as `place_files`.
+    Raises as `place_files`, and UnsafePath for links when they are refused.
     """
-    survey, placement = look_before_push(session, board, locals_, remote)
-    return ensure_stored(session, board, [stored for stored, _ in placement.files], survey, placement)
+    look = look_before_push(session, board, locals_, remote, links)
+    stored = [stored for stored, _ in look.placement.files]
+    summary, without_mode = ensure_stored(session, board, stored, look.survey, look.placement)
+    left_out = (*look.left_out, *(LeftOut(path=path, why="mode") for path in without_mode))
+    tell_left_out(session, left_out, f"on its way to board {board.serial}")
+    return PushSummary(**vars(summary), left_out=left_out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushLook:
+    """What a push finds before it begins: what the board has of the files, where which shall lie, and what cannot go along."""
+
+    survey: Survey
+    placement: Placement
+    left_out: Sequence[LeftOut]
 
 
 def look_before_push(
-    session: Session, board: Board, locals_: Sequence[Path], remote: str, *, ask: bool = True
-) -> tuple[Survey, Placement]:
-    """What the board has of the files, and where which of them shall lie. Raises UsageError, UnsafePath, LostConnection.
+    session: Session,
+    board: Board,
+    locals_: Sequence[Path],
+    remote: str,
+    links: Links = Links.FOLLOW,
+    *,
+    ask: bool = True,
+) -> PushLook:
+    """Looks here and there. Raises UsageError, UnsafePath, LostConnection.
 
     Without `ask` nothing is asked: then `remote` is taken for what it looks like, and the survey is empty.
     """
-    check_remote_path(remote)
-    files, folders = _gather(locals_)
-    stored = describe_files(files)
-    into = remote.endswith("/") or len(locals_) > 1
-    survey = _survey_for_push(session, board, stored, folder="" if into else remote) if ask else NOT_ASKED
-    if into or survey.has_folder:
-        target = remote.rstrip("/") or "/"
-    else:
-        target, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
-        files = [replace(file, name=_renamed(file.name, name)) for file in files]
-        folders = [_renamed(folder, name) for folder in folders]
-    return survey, _placing(stored, files, target, folders)
-
-
-def _gather(locals_: Sequence[Path]) -> tuple[list[FileToPlace], list[str]]:
-    """Files, and the folders that are in folders, by names that begin with what was given."""
-    files: list[FileToPlace] = []
-    folders: list[str] = []
-    for local in locals_:
-        top = local.absolute()
-        if not top.is_dir():
-            check_local_file(local)
-        for path in sorted(local.rglob("*")) if top.is_dir() else [local]:
-            name = path.absolute().relative_to(top.parent).as_posix()
-            if path.is_dir():
-                folders.append(name)
-            elif path.is_file():
-                files.append(FileToPlace(local=path, name=name, executable=os.access(path, os.X_OK)))
-    if not files:
+    check_board_path(remote)
+    found = gather(locals_, links)
+    if not found.files and not found.links:
         raise UsageError(
             f"There are no files in {', '.join(map(str, locals_))}.", remedy="Name a folder with files in it."
         )
-    return files, folders
+    stored = describe_files(found.files)
+    into = remote.endswith("/") or len(locals_) > 1
+    survey = _survey_for_push(session, board, stored, folder="" if into else remote) if ask else NOT_ASKED
+    if into or survey.has_folder:
+        target, name = remote.rstrip("/") or "/", ""
+    else:
+        target, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
+    files = [replace(file, name=_renamed(file.name, name)) for file in found.files]
+    placement = Placement(
+        folder=target,
+        files=list(zip(stored, files, strict=True)),
+        folders=[replace(folder, name=_renamed(folder.name, name)) for folder in found.folders],
+        links=[replace(link, name=_renamed(link.name, name)) for link in found.links],
+    )
+    return PushLook(survey=survey, placement=placement, left_out=found.left_out)
 
 
-def _renamed(path: str, name: str) -> str:
-    return "/".join([name, *path.split("/")[1:]])
-
-
-def _placing(
-    stored: Sequence[StoredFile], files: Sequence[FileToPlace], folder: str, folders: Sequence[str] = ()
-) -> Placement:
-    return Placement(folder=folder, files=list(zip(stored, files, strict=True)), folders=folders)
+def _renamed(path: str, top: str) -> str:
+    """`path` with another name at its top; unchanged without one."""
+    return "/".join([top, *path.split("/")[1:]]) if top else path
 
 
 def _survey_for_push(session: Session, board: Board, stored: Sequence[StoredFile], *, folder: str) -> Survey:
@@ -175,15 +188,6 @@ def ask_about(files: Sequence[StoredFile]) -> Question:
     return question_about(files, [file for file in files if is_large(file.size)])
 
 
-def check_name(name: str) -> None:
-    """Raises UsageError unless `name` is a relative path that stays in its folder."""
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or any(len(part.encode()) > NAME_LIMIT for part in parts):
-        raise UsageError(f"{name!r} is no name for a file on the board.", remedy="Use a relative path without `..`.")
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
-        raise UsageError(f"The name {name!r} has a control character in it.", remedy="Rename the file.")
-
-
 @dataclass(frozen=True, kw_only=True)
 class StoreLook:
     """What a board's store has of the files that are wanted there, each content once."""
@@ -206,22 +210,23 @@ def look_at_store(board: Board, files: Sequence[StoredFile], survey: Survey) -> 
 
 def ensure_stored(
     session: Session, board: Board, files: Sequence[StoredFile], survey: Survey, placement: Placement | None = None
-) -> TransferSummary:
+) -> tuple[TransferSummary, Sequence[str]]:
     """Brings what is missing into the board's store, and then puts it where it is wanted by `placement`.
 
-    `survey` has looked for all of `files`.
+    `survey` has looked for all of `files`. Returns also the names of what cannot have its mode there.
 
     A file that arrives with another content is sent once more. Raises as `place_files`.
     """
     started = time.monotonic()
     look = look_at_store(board, files, survey)
     wanted, sent = look.wanted, dict[str, int]()
+    without_mode: Sequence[str] = ()
     if look.to_send or look.unproven:
         with _one_at_a_time(session, board):
-            sent = _send_and_confirm(session, board, look.to_send, look.unproven, survey, placement)
+            sent, without_mode = _send_and_confirm(session, board, look.to_send, look.unproven, survey, placement)
     elif placement is not None:
-        placement.place(board)
-    return TransferSummary(
+        without_mode = placement.place(board)
+    summary = TransferSummary(
         bytes_sent=sum(sent.values()),
         bytes_reused=sum(max(0, file.size - sent.get(file.sha256, 0)) for file in wanted),
         files_sent=len(sent),
@@ -229,6 +234,7 @@ def ensure_stored(
         seconds=time.monotonic() - started,
         hash_tool=survey.verifier,
     )
+    return summary, without_mode
 
 
 def check_space(
@@ -268,8 +274,11 @@ def _send_and_confirm(
     unproven: Sequence[StoredFile],
     survey: Survey,
     placement: Placement | None,
-) -> dict[str, int]:
-    """Sends, has the board verify and place, and does it once more with what was not right; bytes sent by name."""
+) -> tuple[dict[str, int], Sequence[str]]:
+    """Sends, has the board verify and place, and does it once more with what was not right.
+
+    Returns the bytes sent by name, and the names of what cannot have its mode there.
+    """
     deadline = Deadline.after(session.settings.timeouts.transfer, f"the transfer to board {board.serial}")
     room = None
     if survey.free_bytes is not None:
@@ -283,10 +292,12 @@ def _send_and_confirm(
         )
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
         if not wrong:
-            return sent
+            return sent, verdict.without_mode
         if any(file.sha256 in verdict.short for file in wrong):
             # Boards before 5.1 do not notice a full disk.
             check_space(board, wrong, verdict.free_bytes)
+        if changed := [file.local for file in wrong if file.has_changed]:
+            raise file_changed(*changed)
         if attempt == 1:
             names = ", ".join(file.local.name for file in wrong)
             session.console.warn(f"not what it should be on board {board.serial}: {names}; sending it again")
@@ -315,6 +326,7 @@ def _send_all(
     if not files:
         return arrived
     title = f"sending to {board.serial}"
+    remove_abandoned_spools()
     session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
     with session.console.progress(title, total) as progress:
         done = 0
@@ -338,8 +350,11 @@ def _send_all(
                 took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
             else:
                 measure = functools.partial(_size_there, board, file)
-                with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS):
-                    _send_one(board, file, deadline)
+                sending = deadline.within(
+                    60 + file.size / SLOWEST_LINK, f"{file.local.name} on its way to board {board.serial}"
+                )
+                with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS, deadline=sending):
+                    _send_one(board, file, sending)
                 took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
             sent[file.sha256] = sent.get(file.sha256, 0) + took
             arrived.append(place)
@@ -353,17 +368,24 @@ def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:
     try:
         board.send(file.local, remote, deadline=deadline)
     except NoSpaceOnBoard:
-        with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
-            board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
+        _remove_part(board, remote)
         raise
-    except TransferError:
+    except TransferError as error:
+        if file.has_changed:
+            _remove_part(board, remote)
+            raise file_changed(file.local) from error
         board.send(file.local, remote, deadline=deadline)
 
 
-def _size_there(board: Board, file: StoredFile) -> int | None:
+def _remove_part(board: Board, remote: str) -> None:
+    with contextlib.suppress(OhforgeError):  # What the user must hear of is why.
+        board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
+
+
+def _size_there(board: Board, file: StoredFile, deadline: Deadline) -> int | None:
     question = f"wc -c <{quote(part_path(board.profile, file.sha256))} 2>/dev/null"
     try:
-        answer = board.shell(question, deadline=Deadline.after(10, "the size of a file")).text.strip()
+        answer = board.shell(question, deadline=deadline).text.strip()
     except OhforgeError:
         return None
     return int(answer) if answer.isdigit() else 0

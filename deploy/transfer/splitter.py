@@ -6,9 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import TransferError
 from core.files import CHUNK
-from deploy.transfer.store import StoredFile
+from deploy.transfer.store import StoredFile, file_changed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ class Splitter:
                     self._whole.update(block)
                 target.write(block)
                 left -= len(block)
-        if left:
-            raise TransferError(f"{self._file.local} became shorter while it was being sent.", remedy="Run again.")
+        if left or self._file.has_changed:
+            raise file_changed(self._file.local)
         self._read = at + size
         return Chunk(offset=at, size=size, hash=digest.hexdigest(), path=path)

@@ -26,6 +26,8 @@ from deploy.board.survey import Question, Survey
 
 HASH_BYTES_PER_SECOND = 10e6
 """What the slowest board manages at least; toybox on a Cortex-A55 does about 45 MB/s."""
+SLOWEST_LINK = 100_000
+"""Bytes a second below which a link counts as dead."""
 STEP = 16 * 1024 * 1024
 Digests = Mapping[int, str]
 """SHA-256 of the first so many bytes of a file."""
@@ -43,7 +45,9 @@ class StoredFile:
 
     def __init__(self, local: Path, *, sha256: str = "", hashing: Future[Digests] | None = None) -> None:
         self.local = local
-        self.size = local.stat().st_size
+        status = local.stat()
+        self.size = status.st_size
+        self._identity = _identity(status)
         self.name_is_known = hashing is None
         """Whether its name in the store is known without a wait."""
         self._sha256 = sha256
@@ -54,6 +58,14 @@ class StoredFile:
     @property
     def sha256(self) -> str:
         return self._sha256 or self.beginnings[max(self.beginnings)]
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the local file was written to, replaced or removed since it was looked at."""
+        try:
+            return _identity(self.local.stat()) != self._identity
+        except OSError:
+            return True
 
     @functools.cached_property
     def beginnings(self) -> Digests:
@@ -80,6 +92,10 @@ class StoredFile:
                 content.seek(max(0, self.size - SAMPLE_BYTES) * number // (SAMPLES - 1))
                 digest.update(content.read(SAMPLE_BYTES))
         return digest.hexdigest()
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
 
 
 def store_folder(profile: Profile) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import zlib
 from collections.abc import Mapping
 
+KEY = bytes(range(32))
 END: dict[str, object] = {
     "ended": True,
     "code": 3,
@@ -30,17 +31,21 @@ END: dict[str, object] = {
 }
 
 
-def frame(kind: str, payload: bytes | Mapping[str, object], number: int, micros: int = 0) -> bytes:
+def frame(
+    kind: str, payload: bytes | Mapping[str, object], number: int, micros: int = 0, *, key: bytes | None = None
+) -> bytes:
+    """One frame with a tag by `key`: zeros for the first, which tells the key of all others."""
     content = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     head = b"\xf5OHF" + kind.encode() + bytes(3) + len(content).to_bytes(4, "little")
     head += number.to_bytes(4, "little") + micros.to_bytes(8, "little")
-    return head + zlib.crc32(head + content).to_bytes(4, "little") + content
+    key = key or (bytes(32) if kind == "H" else KEY)
+    return head + hashlib.sha256(key + head + content).digest()[:8] + content
 
 
 def conversation(*outputs: tuple[str, bytes], **end: object) -> list[bytes]:
     """All frames of a run that printed `outputs`, each with its stream ("o" or "e")."""
     words: list[tuple[str, bytes | Mapping[str, object]]] = [
-        ("H", {"agent": 1, "arch": "arm64", "pid": 41, "adopts_orphans": True}),
+        ("H", {"agent": 2, "arch": "arm64", "pid": 41, "adopts_orphans": True, "key": KEY.hex()}),
         ("S", {"pid": 42}),
         *outputs,
     ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,16 +46,19 @@ class Agent:
         with self.started(*words) as process:
             return self.finish(process)
 
-    def started(self, *words: str | Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        """The running agent, with these words after ``run``; see `started`."""
-        return started(self.command("run", *words))
+    @contextmanager
+    def started(self, *words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+        """The running agent, with these words after ``run``; see `started`. Its first frame is read: it waits for that."""
+        with started(self.command("run", *words)) as process:
+            _first_frames[process.pid] = _read_frame(process)
+            yield process
 
     def finish(self, process: subprocess.Popen[bytes], already: bytes = b"") -> Ended:
         stream, complaints = process.communicate(timeout=LIMIT_SECONDS)
         out, err = bytearray(), bytearray()
         samples: list[Sample] = []
         decoder = FrameDecoder(on_stdout=out.extend, on_stderr=err.extend, on_sample=samples.append)
-        decoder.feed(already + stream)
+        decoder.feed(_first_frames.pop(process.pid, b"") + already + stream)
         return Ended(
             report=decoder.finish(),
             out=bytes(out),
@@ -70,6 +74,22 @@ class Agent:
         answer = subprocess.run(command, capture_output=True, timeout=LIMIT_SECONDS, check=False)
         assert answer.stderr == b""
         return answer.stdout.decode().splitlines()
+
+
+_first_frames: dict[int, bytes] = {}
+"""What was read of running agents, by their numbers."""
+
+
+def _read_frame(process: subprocess.Popen[bytes]) -> bytes:
+    """One whole frame, and nothing behind it; less when the agent ends before."""
+    assert process.stdout is not None
+    content = b""
+    wanted = 32
+    while len(content) < wanted and (piece := os.read(process.stdout.fileno(), wanted - len(content))):
+        content += piece
+        if len(content) == 32:
+            wanted += int.from_bytes(content[8:12], "little")
+    return content
 
 
 @dataclass(frozen=True, kw_only=True)

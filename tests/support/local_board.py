@@ -26,7 +26,8 @@ class LocalBoard:
     """Implements `deploy.board.protocol.Board`. `calls` names what was asked, in order.
 
     `on_shell` and `on_send` may raise, or change what is there, before (shell) or after (send) the thing is done;
-    `replies` are texts in the output of a script that are replaced, such as the free space that ``df`` reports.
+    `replies` are texts in the output of a script that are replaced, such as the free space that ``df`` reports;
+    `environment` is added to that of the shell.
     """
 
     serial = "local-board"
@@ -40,6 +41,7 @@ class LocalBoard:
         self.on_send: Before = lambda remote: None
         self.on_receive: Callable[[Path], None] = lambda local: None
         self.replies: dict[str, str] = {}
+        self.environment: dict[str, str] = {}
         self.profile = replace(LOCAL_PROFILE, device_dir=str(folder))
 
     @property
@@ -57,7 +59,7 @@ class LocalBoard:
         self.on_shell(script)
         started = time.monotonic()
         stream = on_output if not self.replies else None
-        returncode, output = _run(script, folder or "/", deadline, stream)
+        returncode, output = _run(script, folder or "/", deadline, stream, {**os.environ, **self.environment})
         for pattern, text in self.replies.items():
             output = re.sub(pattern.encode(), text.encode(), output, flags=re.MULTILINE)
         if on_output is not None and stream is None and output:
@@ -81,11 +83,18 @@ class LocalBoard:
         self.on_receive(local)
 
 
-def _run(script: str, folder: str, deadline: Deadline, on_output: OnOutput | None) -> tuple[int, bytes]:
+def _run(
+    script: str, folder: str, deadline: Deadline, on_output: OnOutput | None, environment: dict[str, str]
+) -> tuple[int, bytes]:
     """Status and output, which is handed on as it comes. The process is killed on the deadline."""
     kept = bytearray()
     with subprocess.Popen(
-        [SHELL, "-c", script], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [SHELL, "-c", script],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
         try:

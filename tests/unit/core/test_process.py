@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import threading
 from dataclasses import dataclass
@@ -12,7 +14,8 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import DeadlineExpired, HostToolMissing
-from core.process import KEEP_BYTES, RealRunner
+from core.process import KEEP_BYTES, RealRunner, kill_all_running
+from core.session import PROJECT
 from core.testing import FakeRunner
 from tests.support.waiting import is_alive, wait_until
 
@@ -141,3 +144,54 @@ def test_the_fake_answers_by_the_beginning_of_the_command() -> None:
     assert fake.run(["hdc", "list", "targets"], deadline=soon()).stdout == b"KEY\n"
     with pytest.raises(AssertionError, match="no answer"):
         fake.run(["other"], deadline=soon())
+
+
+IMPATIENT = """
+import sys, threading
+from core.deadline import Deadline
+from core.errors import Interrupted
+from core.interrupts import leave_at_once
+from core.process import RealRunner, kill_all_running
+stubborn = "trap '' TERM; echo $$ >>" + sys.argv[1] + "; while :; do sleep 1; done"
+def run():
+    RealRunner().run(["sh", "-c", stubborn], deadline=Deadline.after(600, "it"))
+threading.Thread(target=run).start()
+try:
+    run()
+except KeyboardInterrupt:
+    leave_at_once(79, kill_all_running)
+    print("interrupted", flush=True)
+    sys.exit(79)
+"""
+
+
+def test_several_ctrl_c_leave_nothing_running(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.touch()
+    with subprocess.Popen([*python(IMPATIENT), str(pids)], cwd=PROJECT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        wait_until("both programs", lambda: len(pids.read_text().split()) == 2)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)  # while the grace period goes on, or before
+        assert process.stdout.readline() == b"interrupted\n"
+        process.send_signal(signal.SIGINT)  # while the thread is waited for
+        assert process.wait(timeout=60) == 79
+    for pid in map(int, pids.read_text().split()):
+        wait_until(f"the end of {pid}", lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
+
+
+def test_ctrl_c_while_a_program_is_being_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: object, **more: object) -> None:
+            super().__init__(*arguments, **more)  # type: ignore[call-overload]
+            begun.append(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        RealRunner().run(["sleep", "600"], deadline=soon())
+    kill_all_running()  # as the end of this process does
+    begun[0].communicate(timeout=60)
+    assert begun[0].returncode == -signal.SIGKILL

@@ -1,6 +1,7 @@
 /* `follow`: SHA-256 of a file while it is being written, so that it is known as soon as the last byte is there.
  *
- * Prints "ready"; then for each whole step, and at the end, a line with an offset and the digest of all bytes before it.
+ * Prints "ready"; then for each whole step, and at the end, a line with an offset and the digest of all bytes before it;
+ * and every second "there" and how many bytes the file has: so a link that stands still is told from a slow one.
  * When nothing is added for the idle time, or the file gets shorter: "stopped" and the offset, and status 1. */
 #include "agent.h"
 #include "sha256.h"
@@ -19,6 +20,7 @@
 #define POLL_MS 5
 #define SETTLE_US 50000 /* from the file's full size to its last bytes: writes before them may still be under way */
 #define MOST_BYTES ((uint64_t)1 << 60)
+#define TELL_US 1000000
 #define NICE 10 /* the daemon, which writes the file, goes first */
 
 struct follow {
@@ -100,12 +102,17 @@ int follow_command(int argc, char **argv) {
     fflush(stdout);
     struct sha256 sha;
     sha256_begin(&sha, sha256_best_engine());
-    uint64_t at = 0, most = 0, grown = now_us(), read_at = grown;
+    uint64_t at = 0, most = 0, grown = now_us(), read_at = grown, told_at = grown;
     struct stat status;
     while (at < asked.size) {
         if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < at) break;
         uint64_t there = (uint64_t)status.st_size;
         if (there > most) most = there, grown = now_us();
+        if (now_us() - told_at >= TELL_US) {
+            printf("there %llu\n", (unsigned long long)there);
+            fflush(stdout);
+            told_at = now_us();
+        }
         uint64_t limit = readable(&asked, there, grown), before = at;
         if (limit > at) at = take(fd, &asked, &sha, at, limit);
         if (at > before) {

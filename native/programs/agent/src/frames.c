@@ -1,39 +1,48 @@
 #include "frames.h"
 
 #include "agent.h"
+#include "sha256.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
-
-static uint32_t crc_table[256];
-
-/* CRC-32 as in zlib and PNG: polynomial 0x04c11db7, reflected. */
-static void make_crc_table(void) {
-    for (uint32_t n = 0; n < 256; n++) {
-        uint32_t value = n;
-        for (int bit = 0; bit < 8; bit++) value = value & 1 ? 0xedb88320 ^ value >> 1 : value >> 1;
-        crc_table[n] = value;
-    }
-}
-
-static uint32_t crc_add(uint32_t crc, const uint8_t *data, size_t length) {
-    while (length-- > 0) crc = crc_table[(crc ^ *data++) & 0xff] ^ crc >> 8;
-    return crc;
-}
 
 static void put_little_endian(uint8_t *at, uint64_t value, unsigned bytes) {
     for (unsigned i = 0; i < bytes; i++) at[i] = (uint8_t)(value >> (8 * i));
 }
 
 void frames_begin(struct frames *frames, int fd) {
-    make_crc_table();
     frames->fd = fd;
     frames->began = frames->last_progress = now_us();
+}
+
+bool frames_make_key(uint8_t key[FRAME_KEY], char text[2 * FRAME_KEY + 1]) {
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool made = read(fd, key, FRAME_KEY) == FRAME_KEY;
+    close(fd);
+    for (unsigned n = 0; n < FRAME_KEY; n++) snprintf(text + 2 * n, 3, "%02x", key[n]);
+    return made;
+}
+
+void frames_use_key(struct frames *frames, const uint8_t key[FRAME_KEY]) { memcpy(frames->key, key, FRAME_KEY); }
+
+/* The begin of the SHA-256 of key, header and payload. Only a part of the digest is shown, so none can be lengthened. */
+static void put_tag(const struct frames *frames, uint8_t *header, size_t length) {
+    struct sha256 sha;
+    uint8_t digest[SHA256_BYTES];
+    sha256_begin(&sha, sha256_best_engine());
+    sha256_add(&sha, frames->key, FRAME_KEY);
+    sha256_add(&sha, header, FRAME_HEADER - FRAME_TAG);
+    sha256_add(&sha, header + FRAME_HEADER, length);
+    sha256_end(&sha, digest);
+    memcpy(header + FRAME_HEADER - FRAME_TAG, digest, FRAME_TAG);
 }
 
 static void move_to_front(struct frames *frames) {
@@ -60,8 +69,7 @@ bool frames_put(struct frames *frames, enum frame_type type, const void *payload
     put_little_endian(header + 12, frames->sequence++, 4);
     put_little_endian(header + 16, now_us() - frames->began, 8);
     memcpy(header + FRAME_HEADER, payload, length);
-    uint32_t crc = crc_add(crc_add(0xffffffff, header, 24), header + FRAME_HEADER, length);
-    put_little_endian(header + 24, ~crc, 4);
+    put_tag(frames, header, length);
     frames->end += FRAME_HEADER + length;
     return true;
 }
@@ -76,6 +84,12 @@ bool frames_text(struct frames *frames, enum frame_type type, const char *format
 }
 
 bool frames_waiting(const struct frames *frames) { return !frames->broken && frames->end > frames->start; }
+
+bool frames_read(const struct frames *frames) {
+    int left = 0;
+    if (ioctl(frames->fd, TIOCOUTQ, &left) != 0 && ioctl(frames->fd, FIONREAD, &left) != 0) return true;
+    return left == 0;
+}
 
 /* The descriptor stays in blocking mode, because it is shared with the shell that started us. A pipe that poll
  * calls writable takes PIPE_BUF bytes without blocking, and so does a socket. */

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FRAME_HEADER 28
+#define FRAME_HEADER 32
+#define FRAME_TAG 8 /* bytes at the header's end that only who has the key can make */
+#define FRAME_KEY 32
 #define FRAME_PAYLOAD 32768           /* the most that one frame carries */
 #define FRAMES_BUFFER (8 * FRAME_PAYLOAD) /* what may wait for a reader that is slow */
 
@@ -27,6 +29,7 @@ struct frames {
     uint32_t sequence;
     uint64_t began; /* microseconds */
     uint64_t last_progress;
+    uint8_t key[FRAME_KEY]; /* zeros until frames_use_key */
     size_t start, end; /* the bytes of `buffer` that wait */
     uint8_t buffer[FRAMES_BUFFER];
 };
@@ -34,12 +37,18 @@ struct frames {
 void frames_begin(struct frames *frames, int fd);
 /* Bytes that the payload of one further frame may have; 0 when the buffer is full. */
 size_t frames_room(struct frames *frames);
+/* Makes a key that nobody can guess, and its text in hexadecimal digits; false when the board has no random numbers. */
+bool frames_make_key(uint8_t key[FRAME_KEY], char text[2 * FRAME_KEY + 1]);
+/* All further frames carry tags that are made with the key. */
+void frames_use_key(struct frames *frames, const uint8_t key[FRAME_KEY]);
 /* Queues a frame; false when there is no room for it. */
 bool frames_put(struct frames *frames, enum frame_type type, const void *payload, size_t length);
 /* As frames_put with a printf-like text, which must be shorter than 16 kB. */
 bool frames_text(struct frames *frames, enum frame_type type, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool frames_waiting(const struct frames *frames);
+/* Whether everything that was written has been read at the other end, as far as the kernel tells. */
+bool frames_read(const struct frames *frames);
 /* Writes as much as can be written without blocking. */
 void frames_write(struct frames *frames);
 

@@ -291,8 +291,28 @@ static void open_missing_descriptors(void) {
     if (fd > STDERR_FILENO) close(fd);
 }
 
+/* The key goes out in the first frame, before the program exists. The program could read from the same pipe what was
+ * not read by then, for the shell above us has it open too. */
+static bool tell_key(const sigset_t *unblocked) {
+    uint8_t key[FRAME_KEY];
+    char text[2 * FRAME_KEY + 1];
+    if (!frames_make_key(key, text)) usage_error("there are no random numbers in /dev/urandom");
+    frames_text(&run.frames, FRAME_HELLO, "{\"agent\":%d,\"arch\":\"%s\",\"pid\":%d,\"adopts_orphans\":%s,\"key\":\"%s\"}",
+                AGENT_VERSION, agent_arch, (int)getpid(), run.adopts ? "true" : "false", text);
+    frames_use_key(&run.frames, key);
+    const struct timespec moment = {.tv_nsec = 1000000};
+    for (uint64_t until = now_us() + STALLED_LIMIT; now_us() < until && !stop_signal;) {
+        frames_write(&run.frames);
+        if (run.frames.broken || (!frames_waiting(&run.frames) && frames_read(&run.frames))) return true;
+        ppoll(NULL, 0, &moment, unblocked);
+    }
+    return false;
+}
+
 int run_command(int argc, char **argv) {
     sigset_t unblocked;
+    /* The program is often the same user's: it shall not read our memory, nor write to what we have open. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     parse_options(argc, argv, &run.options);
     run.reason = "";
     open_missing_descriptors();
@@ -300,8 +320,7 @@ int run_command(int argc, char **argv) {
     follow_parent();
     frames_begin(&run.frames, STDOUT_FILENO);
     run.adopts = tree_adopt_orphans();
-    frames_text(&run.frames, FRAME_HELLO, "{\"agent\":%d,\"arch\":\"%s\",\"pid\":%d,\"adopts_orphans\":%s}",
-                AGENT_VERSION, agent_arch, (int)getpid(), run.adopts ? "true" : "false");
+    if (!tell_key(&unblocked)) return STATUS_FAILED;
     run.started = now_us();
     if (!child_start(&run.options.child, &run.child)) return report_failure(&unblocked);
     frames_text(&run.frames, FRAME_STARTED, "{\"pid\":%d}", (int)run.child.pid);

@@ -17,7 +17,7 @@ from core.errors import (
     NotFoundOnServer,
     ServerUnreached,
 )
-from core.http import Transport
+from core.http import Fetch, Transport
 from core.patience import Patience
 from core.session import Session
 from tests.shared.loopback import Loopback, make_certificate
@@ -149,3 +149,16 @@ def test_a_server_that_goes_away_in_the_middle_is_waited_for(
 def test_a_missing_certificate_bundle_is_a_configuration_error(session: Session, target: Path) -> None:
     with pytest.raises(ConfigurationError, match="bundle"):
         download(session, "https://127.0.0.1:9/file", target, transport=Transport(ca_bundle="/nowhere/ca.pem"))
+
+
+@pytest.mark.parametrize("fault", ["", "no_ranges"])
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_a_question_about_a_file_asks_for_its_first_bytes_only(
+    session: Session, server: Loopback, size: int, fault: str
+) -> None:
+    url = server.serve("/file.bin", bytes(size))
+    if fault:
+        server.fault("/file.bin", fault, times=-1)
+    before = server.body_bytes
+    assert Fetch(session, url).probe().size == size
+    assert server.body_bytes - before == (size if fault else min(size, 512))

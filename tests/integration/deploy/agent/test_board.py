@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.deadline import Deadline
-from core.errors import LostConnection
+from core.errors import LostConnection, TransferStalled
 from core.patience import Patience
 from core.session import Session
 from deploy.agent import agent as agent_module
@@ -31,9 +31,10 @@ from deploy.board.survey import Question, survey_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import board as hdc
 from deploy.hdc import choose
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.choose import choose_board
-from deploy.transfer import chunks, followed, store
-from deploy.transfer.pull import list_remote
+from deploy.transfer import chunks, followed, stall, store
+from deploy.transfer.pull import as_name, list_remote
 from deploy.transfer.push import place_program, push_files
 from tests.support.agents import build_agent, run_on_board
 
@@ -150,13 +151,40 @@ def test_a_large_file_is_hashed_by_the_agent_while_it_arrives(
     assert not calls or len(commands) == calls
     assert 3_000_000 <= summary.bytes_sent <= most_bytes
     FaultFile(folder=home / board.serial).clear()
-    there = list_remote(board, ["large"], folder=f"{TMP}/there", deadline=soon(), agents=[handle.path]).files
+    there = list_remote(board, [as_name("large")], folder=f"{TMP}/there", deadline=soon(), agents=[handle.path]).files
     expected = hashlib.sha256(large.read_bytes()).hexdigest()
-    assert [(file.hash, file.tool, file.executable) for file in there] == [(expected, "sha256sum", False)]
+    mode = large.stat().st_mode & 0o777
+    assert [(file.hash, file.tool, file.mode) for file in there] == [(expected, "sha256sum", mode)]
     assert board.shell(f"sha256sum {TMP}/there/large", deadline=soon()).text.split()[0] == expected
     left = board.shell(f"ls {TMP}/ohforge/store", deadline=soon()).text.split()
     assert {expected, f"{expected}.ok"} <= set(left)
     assert not any("part" in name for name in left)
+
+
+def test_a_board_that_freezes_in_a_push_is_given_up_soon_and_the_next_push_is_whole(
+    session: Session,
+    board: Board,
+    handle: AgentHandle,
+    home: Path,
+    large: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    board.shell(f"rm -rf {TMP}/ohforge/store {TMP}/there", deadline=soon())
+    FaultFile(folder=home / board.serial).set("freeze-transfer", at=1_600_000)
+    session = dataclasses.replace(session, settings=dataclasses.replace(session.settings, run_engine="auto"))
+    with monkeypatch.context() as impatient:
+        impatient.setattr(stall, "TOLD_AFTER", 1.0)
+        impatient.setattr(stall, "GIVEN_UP_AFTER", 3.0)
+        with pytest.raises(TransferStalled, match=r"Nothing more of large has reached board .* of 3\.0 MB are there"):
+            push_files(session, board, [large], f"{TMP}/there/")
+    assert "it is given up after 3 s" in capsys.readouterr().err
+    FaultFile(folder=home / board.serial).clear()
+    assert isinstance(board, HdcBoard)
+    board.hdc.call(session, ("kill",), deadline=soon())  # it is stuck on the board
+    push_files(session, board, [large], f"{TMP}/there/")
+    expected = hashlib.sha256(large.read_bytes()).hexdigest()
+    assert board.shell(f"sha256sum {TMP}/there/large", deadline=soon()).text.split()[0] == expected
 
 
 def test_a_program_on_the_board_is_run_with_its_streams_apart(board: Board, handle: AgentHandle) -> None:

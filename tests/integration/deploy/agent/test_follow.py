@@ -68,3 +68,15 @@ def test_nobody_is_followed_for_when_nobody_listens(native_agent: Agent, tmp_pat
         process.stdout.close()
         process.stdout = None
         assert process.wait(timeout=LIMIT_SECONDS) != 0
+
+
+def test_every_second_it_says_how_much_is_there(native_agent: Agent, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 5_000)
+    with started(native_agent.command("follow", "--size", "9000", "--idle", "60000", path)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert process.stdout.readline() == b"there 5000\n"
+        path.write_bytes(b"x" * 9_000)
+        said = process.stdout.read().decode().splitlines()
+    assert said[-1] == f"9000 {hashlib.sha256(b'x' * 9_000).hexdigest()}"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from core.deadline import Deadline
-from core.errors import DeadlineExpired, LostConnection, OhforgeError
+from core.errors import ContentDiffers, DeadlineExpired, LostConnection, OhforgeError
 from core.session import PROJECT, Session
 from deploy.agent import agent as agent_module
 from deploy.board.protocol import Board
@@ -27,6 +27,7 @@ from deploy.run import execute as execution
 from deploy.run.options import RunOptions
 from deploy.run.record import validate_record
 from deploy.run.result import RunOutcome
+from tests.support.agent_frames import END, frame
 from tests.support.agents import build_agent
 from tests.support.board_runs import use_boards
 from tests.support.tiny_elf import write_arm32, write_arm64
@@ -119,6 +120,40 @@ def test_a_program_that_misbehaves_is_run_right_by_either_and_leaves_nothing(
     assert board.shell("pgrep -fl 'sleep 60[0]'", deadline=soon()).text == ""
     if engine == "agent":
         assert read_record(outcome)["result"]["left_running"] == (fault == "orphan")
+
+
+FORGER = """#!/bin/sh
+# What can be read of whatever runs here, and words in it that may be a token.
+cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ >all 2>/dev/null
+tokens=$(grep -a -o 'OHF[0-9a-f]*' all; grep -a -o '[0-9a-f-][0-9a-f-]\\{31,63\\}' all)
+[ -n "$tokens" ] && echo found
+forge() { echo; for t in $tokens; do echo "$t:X:0"; done; printf 'FRAMES'; for t in $tokens; do echo "$t:X:0"; done; }
+p=$PPID
+while [ "$p" -gt 0 ]; do
+  for fd in 1 2; do [ ! -p /proc/$p/fd/$fd ] || forge >/proc/$p/fd/$fd; done 2>/dev/null
+  read -r stat </proc/$p/stat || break
+  set -- ${stat##*) }
+  p=$2
+done
+forge
+exit 7
+"""
+"""A program that was told to say by all means that it has succeeded."""
+
+
+def test_a_program_cannot_forge_its_own_success(session: Session, engine: str, script: Callable[[str], str]) -> None:
+    end = {**END, "code": 0}
+    forged = b"".join(frame("X", end, number, key=bytes(32)) for number in range(12))
+    program = script(FORGER.replace("FRAMES", "".join(f"\\{byte:03o}" for byte in forged)))
+    request = LaunchRequest(program=program, board="dayu200", options=RunOptions(run_engine=engine))
+    try:
+        outcome = run_program(session, request)
+    except (ContentDiffers, LostConnection) as spoilt:
+        # It may spoil what it shares a pipe with, and then nothing is said to have succeeded.
+        assert read_record(spoilt)["result"] is None
+        return
+    assert (outcome.exit_code, outcome.run_engine) == (7, engine)
+    assert b"found" in outcome.output
 
 
 def test_by_default_the_agent_runs_it(session: Session, script: Callable[[str], str]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import ContentDiffers, LostConnection, RunError
 from deploy.agent.frames import AgentReport, FrameDecoder, Sample
-from tests.support.agent_frames import conversation, frame
+from tests.support.agent_frames import END, conversation, frame
 
 
 def decode(chunks: Sequence[bytes]) -> tuple[AgentReport, bytes, bytes]:
@@ -142,13 +142,13 @@ def test_samples_carry_names_and_base_units() -> None:
 
 
 def test_an_agent_of_another_version_is_refused() -> None:
-    with pytest.raises(RunError, match="version 2, not 1"):
-        decode([frame("H", {"agent": 2}, 0)])
+    with pytest.raises(RunError, match="version 1, not 2"):
+        decode([frame("H", {"agent": 1}, 0)])
 
 
 def test_a_word_that_is_no_json_is_refused() -> None:
     with pytest.raises(RunError, match="not understood"):
-        decode([frame("X", b"{", 0)])
+        decode([conversation()[0], frame("X", b"{", 1)])
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_word_that_no_agent_says_is_refused(kind: str, payload: bytes) -> None
     hello, started, _ = conversation()
     decoder = FrameDecoder(on_sample=lambda sample: None)
     with pytest.raises(RunError):
-        for one in (hello, started, frame(kind, payload, 2)):
+        for one in (frame("H", payload, 0),) if kind == "H" else (hello, started, frame(kind, payload, 2)):
             decoder.feed(one)
 
 
@@ -227,3 +227,35 @@ def test_a_frame_that_claims_to_be_huge_is_not_waited_for() -> None:
 def test_endless_noise_is_kept_only_up_to_a_limit() -> None:
     report, _, _ = decode([b"x" * 300_000, *conversation()])
     assert len(report.noise) == 65536
+
+
+ZEROS = bytes(32)
+
+
+@pytest.mark.parametrize("number", [0, 2, 3, 9])
+@pytest.mark.parametrize("key", [ZEROS, bytes(31) + b"x"])
+def test_a_frame_that_a_program_has_forged_is_noise(key: bytes, number: int) -> None:
+    frames = conversation(("o", b"output"), code=7)
+    forged = frame("X", {**END, "code": 0, "stdout_bytes": 6}, number, key=key)
+    hello = frame("H", {"agent": 2, "arch": "arm64", "pid": 1, "key": ZEROS.hex()}, number)
+    for place in range(1, len(frames) + 1):
+        report, out, _ = decode([*frames[:place], hello, forged, *frames[place:]])
+        assert (report.exit_code, out) == (7, b"output")
+        assert report.noise == hello + forged
+
+
+def test_a_forged_end_alone_is_no_end() -> None:
+    frames = conversation(("o", b"output"))
+    with pytest.raises(LostConnection):
+        decode([*frames[:-1], frame("X", {**END, "code": 0, "stdout_bytes": 6}, 3, key=ZEROS)])
+
+
+def test_nothing_is_taken_before_the_agents_first_word() -> None:
+    with pytest.raises(ContentDiffers, match="first word"):
+        decode([frame("X", {**END, "code": 0}, 0, key=ZEROS)])
+
+
+@pytest.mark.parametrize("key", ["", "00", "x" * 64, 5])
+def test_a_first_word_without_a_key_is_refused(key: object) -> None:
+    with pytest.raises(RunError, match="not understood"):
+        decode([frame("H", {"agent": 2, "arch": "arm64", "pid": 1, "key": key}, 0)])

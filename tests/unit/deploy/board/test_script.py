@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deploy.board import script
 from deploy.board.script import (
     KEEP_OUTPUT,
     KEEP_PREAMBLE,
@@ -30,9 +31,9 @@ SHELL = shutil.which("mksh") or "/bin/sh"
 TOKEN = "OHF00112233aabbccdd"
 
 
-def run_wrapped(command: str, folder: str = "/") -> MarkerReader:
+def run_wrapped(command: str, folder: str = "/", token: str = "") -> MarkerReader:
     """Runs the wrapped command as the daemon would: blanks cut off, by ``sh -c``, both streams in one pipe."""
-    token = new_token()
+    token = token or new_token()
     done = subprocess.run(
         [SHELL, "-c", wrap_command(command, token, folder).strip()],
         stdout=subprocess.PIPE,
@@ -98,14 +99,38 @@ def test_an_echo_of_the_script_is_no_marker() -> None:
     assert b"X:$_st" in reader.output
 
 
+def test_a_command_that_knows_the_token_cannot_say_how_it_ended() -> None:
+    reader = run_wrapped(f"echo {TOKEN}:X:0; echo {TOKEN}:P:1:{TOKEN}; exit 4", token=TOKEN)
+    assert (reader.status, reader.output) == ("4", f"{TOKEN}:X:0\n{TOKEN}:P:1:{TOKEN}\n".encode())
+
+
+def test_the_secret_of_the_end_can_be_read_nowhere() -> None:
+    read_all = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; set"
+    done = subprocess.run(
+        [SHELL, "-c", wrap_command(read_all, TOKEN)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
+    first, rest = done.stdout.split(b"\n", 1)
+    marker, _, pid, secret = first.split(b":")
+    assert (marker, pid.isdigit(), len(secret)) == (TOKEN.encode(), True, 36)
+    assert TOKEN.encode() in rest
+    assert rest.count(secret) == 1
+    assert re.fullmatch(rb"[^:]*:X:\d+\n", rest[rest.index(secret) :])
+
+
+def test_a_kernel_without_random_numbers_leaves_it_at_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "RANDOM", "/nowhere")
+    reader = run_wrapped("echo out; exit 4")
+    assert (reader.status, reader.output, reader.preamble) == ("4", b"out\n", b"")
+
+
 def test_a_pushed_script_runs_only_when_it_is_what_was_sent(tmp_path: Path) -> None:
-    script = tmp_path / "script.sh"
-    script.write_text("echo ran\n")
+    pushed = tmp_path / "script.sh"
+    pushed.write_text("echo ran\n")
     wrong = "0" * 32
-    done = subprocess.run([SHELL, "-c", wrap_file(str(script), wrong, TOKEN)], capture_output=True, check=False)
+    done = subprocess.run([SHELL, "-c", wrap_file(str(pushed), wrong, TOKEN)], capture_output=True, check=False)
     assert b":X:S\n" in done.stdout
     assert b"ran" not in done.stdout
-    assert not script.exists()
+    assert not pushed.exists()
 
 
 @pytest.mark.parametrize(

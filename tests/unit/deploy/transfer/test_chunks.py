@@ -289,7 +289,7 @@ def test_a_source_that_changes_on_the_way_is_an_error_and_leaves_nothing(
 
 def test_a_source_that_gets_shorter_on_the_way_is_an_error(session: Session, board: LocalBoard, file: Path) -> None:
     board.on_send = nth_send(2, lambda part: os.truncate(file, 100))
-    with pytest.raises(TransferError, match="became shorter"):
+    with pytest.raises(TransferError, match="was changed while"):
         push(session, board, file)
     assert NAME not in board.stored()
 

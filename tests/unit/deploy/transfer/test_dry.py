@@ -94,5 +94,5 @@ def test_what_would_be_pulled_is_pulled(session: Session, dry: Session, board: L
         (f"{made}/a", f"{target}/made/a", 10, True),
         (f"{made}/below/b", f"{target}/made/below/b", 2000, False),
     }
-    done = pull_files(session, board, [str(made)], target)
+    done = pull_files(session, board, [str(made)], target).files
     assert {(file.remote, str(file.local), file.size) for file in done} == {row[:3] for row in told}

@@ -371,15 +371,21 @@ def test_a_full_disk_is_told_and_the_push_goes_on_when_there_is_room(
     assert arrived(board) == CONTENT
 
 
-def test_a_source_that_changes_on_the_way_is_an_error(session: Session, board: LocalBoard, file: Path) -> None:
-    def change(there: Path) -> None:
-        file.write_bytes(os.urandom(len(CONTENT)))
-        there.write_bytes(file.read_bytes())
+@pytest.mark.parametrize("size", [len(CONTENT), len(CONTENT) + 1, len(CONTENT) - 1])
+def test_a_source_that_changes_on_the_way_is_an_error_sent_once_and_leaves_nothing(
+    session: Session, board: LocalBoard, file: Path, size: int
+) -> None:
+    def change(remote: str) -> None:
+        file.write_bytes(os.urandom(size))
+        Path(remote).write_bytes(file.read_bytes())
+        if size != len(CONTENT):
+            raise TransferError(f"{size} bytes were reported")
 
-    board.on_send = first_send(change)
+    board.on_send = change
     with pytest.raises(TransferError, match=r"model\.bin was changed while"):
         push(session, board, file)
-    assert NAME not in board.stored()
+    assert board.calls.count("send") == 1
+    assert board.stored() == []
 
 
 @pytest.mark.timeout(60)  # the fake gives up after two seconds; nobody waits for the whole deadline

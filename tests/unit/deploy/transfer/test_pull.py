@@ -16,7 +16,6 @@ from core.errors import (
     ContentDiffers,
     RemoteFileMissing,
     TransferError,
-    UnsafePath,
     UsageError,
 )
 from core.session import PROJECT, Session
@@ -30,24 +29,24 @@ from tests.support.trees import nest
 
 def test_a_file_comes_back_as_it_is_named(session: Session, board: LocalBoard, file: Path, tmp_path: Path) -> None:
     there = place(session, board, file)
-    (pulled,) = pull_files(session, board, [str(there)], tmp_path / "back.bin")
+    (pulled,) = pull_files(session, board, [str(there)], tmp_path / "back.bin").files
     assert (tmp_path / "back.bin").read_bytes() == CONTENT
     assert (pulled.sha256, pulled.size) == (NAME, len(CONTENT))
 
 
-@pytest.mark.parametrize(("mode", "executable"), [(0o755, True), (0o644, False)])
-def test_the_execute_bit_comes_back_too(
-    session: Session, board: LocalBoard, file: Path, tmp_path: Path, mode: int, executable: bool
-) -> None:
+@pytest.mark.parametrize("mode", [0o755, 0o644, 0o600, 0o640])
+def test_the_mode_comes_back_too(session: Session, board: LocalBoard, file: Path, tmp_path: Path, mode: int) -> None:
     place(session, board, file).chmod(mode)
+    seen: list[int] = []
 
     def lose_mode(local: Path) -> None:
+        seen.append(local.stat().st_mode & 0o777)
         local.chmod(0o644)
 
     board.on_receive = lose_mode
     pull_files(session, board, [f"{board.folder}/target/a.bin"], tmp_path / "back")
-    assert os.access(tmp_path / "back", os.X_OK) is executable
-    assert (tmp_path / "back").stat().st_mode & 0o022 == 0
+    assert (tmp_path / "back").stat().st_mode & 0o7777 == mode
+    assert seen == [0o600]  # nobody else could read it on the way
 
 
 def test_a_folder_comes_back_with_all_that_is_below_it(
@@ -55,7 +54,7 @@ def test_a_folder_comes_back_with_all_that_is_below_it(
 ) -> None:
     push_files(session, board, [tree], str(board.folder / "copy"))
     pull_files(session, board, [str(board.folder / "copy")], tmp_path / "back")
-    assert names(tmp_path / "back") == names(tree) - {"sub/empty"}
+    assert names(tmp_path / "back") == names(tree)
     (tmp_path / "there").mkdir()
     pull_files(session, board, [str(board.folder / "copy")], tmp_path / "there")
     assert (tmp_path / "there/copy/sub/it's data").read_text() == "data"
@@ -92,7 +91,8 @@ def test_an_agent_that_runs_there_hashes_what_is_pulled(board: LocalBoard) -> No
     def found(*agents: str) -> tuple[str, str, int]:
         paths = [str(board.folder / name) for name in agents]
         deadline = Deadline.after(20, "the test")
-        (file,) = pull.list_remote(board, ["file"], folder=str(board.folder), deadline=deadline, agents=paths).files
+        wanted = [as_name("file")]
+        (file,) = pull.list_remote(board, wanted, folder=str(board.folder), deadline=deadline, agents=paths).files
         return file.tool, file.hash, file.size
 
     assert found("absent", "broken") == ("sha256sum", NAME, len(CONTENT))
@@ -121,10 +121,17 @@ def test_what_is_not_there_is_named(session: Session, board: LocalBoard, tmp_pat
     assert not (tmp_path / "back").exists()
 
 
-def test_a_path_that_hdc_would_change_is_refused(session: Session, board: LocalBoard, tmp_path: Path) -> None:
-    (board.folder / "100%d").write_text("x")
-    with pytest.raises(UnsafePath):
-        pull_files(session, board, [str(board.folder / "100%d")], tmp_path / "back")
+@pytest.mark.parametrize("name", ["100%d", 'quo"te', "back\\slash", 'a%s\\"b', "-x", "remote"])
+def test_a_name_that_hdc_would_change_goes_both_ways(
+    session: Session, board: LocalBoard, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text(name)
+    push_files(session, board, [tmp_path / name], f"{board.folder}/")
+    assert (board.folder / name).read_text() == name
+    (tmp_path / "back").mkdir()
+    pull_files(session, board, [f"{board.folder}/{name}"], tmp_path / "back")
+    assert (tmp_path / "back" / name).read_text() == name
+    assert [path.name for path in board.store.iterdir() if path.suffix == ".part"] == []
 
 
 def test_patterns_name_files_and_all_else_in_them_is_quoted(
@@ -140,7 +147,7 @@ def test_patterns_name_files_and_all_else_in_them_is_quoted(
         folder=str(board.folder),
         place=lambda name: tmp_path / "back" / name,
     )
-    assert [file.local.name for file in found] == ["a 1.npy", "a 2.npy", "$(touch x).npy"]
+    assert [file.local.name for file in found.files] == ["a 1.npy", "a 2.npy", "$(touch x).npy"]
     assert not (board.folder / "x").exists()
 
 
@@ -231,7 +238,7 @@ def test_the_longest_name_and_the_deepest_folder_come_over(session: Session, boa
     (board.folder / "out" / ("n" * 255)).write_text("long")
     nest(board.folder / "out", 1200)
     done = pull_files(session, board, [f"{board.folder}/out"], tmp_path / "out")
-    assert sorted(file.size for file in done) == [4, 5]
+    assert sorted(file.size for file in done.files) == [4, 5]
     assert (tmp_path / "out" / ("n" * 255)).read_text() == "long"
     assert (tmp_path / "out" / "/".join(["d"] * 1200) / "f").read_bytes() == b"12345"
 
@@ -253,10 +260,17 @@ def test_what_cannot_be_fetched_is_left_out_with_a_warning(
         pulled = fetch_files(
             session, board, [as_pattern("*")], folder=str(out), place=lambda name: tmp_path / "here" / name
         )
-    found = {str(file.local.relative_to(tmp_path / "here")): file.local.read_text() for file in pulled}
+    found = {str(file.local.relative_to(tmp_path / "here")): file.local.read_text() for file in pulled.files}
     assert found == {name: name for name in ("good", "deep/good too", "deep/next line\u2028")}
+    skipped = {
+        **dict.fromkeys(("pipe", "deep/pipe"), "pipe"),
+        **dict.fromkeys(("two\\x0alines", "deep/two\\x0alines", "\\xff"), "name"),
+        "device": "device",
+        "gone": "dangling",
+        "door": "socket",
+    }
+    assert {entry.path: entry.why for entry in pulled.left_out} == skipped
     warned = {line.split(" in /")[0] for line in capsys.readouterr().err.splitlines()}
-    skipped = ("pipe", "deep/pipe", "device", "gone", "door", "two\\x0alines", "deep/two\\x0alines", "\\xff")
     assert warned == {f"warning: {name}" for name in skipped}
 
 

@@ -266,3 +266,20 @@ def test_a_short_count_by_hdc_is_sent_once_more(session: Session, board: LocalBo
 
     board.on_send = short
     assert place(session, board, file).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("size", [len(CONTENT), len(CONTENT) + 1])
+def test_a_source_that_changes_on_the_way_is_told_and_sent_once(
+    session: Session, board: LocalBoard, file: Path, size: int
+) -> None:
+    def change(remote: str) -> None:
+        file.write_bytes(os.urandom(size))
+        Path(remote).write_bytes(file.read_bytes())
+        if size != len(CONTENT):
+            raise TransferError(f"{size} bytes were reported")
+
+    board.on_send = change
+    with pytest.raises(TransferError, match=r"model\.bin was changed while it was being sent"):
+        place(session, board, file)
+    assert board.calls.count("send") == 1
+    assert board.stored() == []

@@ -39,7 +39,7 @@ class HostToolchain:
     strip: tuple[str, ...]
     """Words before the file's name in a call that strips it in place; empty when linking has done so already."""
     environment: Mapping[str, str]
-    """Variables that the compiler, and ccache in front of it, should see."""
+    """Variables that the compiler, and a compiler cache in front of it, should see."""
     sdk: Sdk | None
     stl: str
     """C++ library: ``c++_static``, ``c++_shared`` or ``none``."""
@@ -65,3 +65,11 @@ class ToolchainChoice:
     """One of c++_static, c++_shared and none."""
     prefixes: tuple[Path, ...] = ()
     """Folders with libraries for the board."""
+
+
+def tell_compiler_caches(compiler: str) -> dict[str, str]:
+    """Variables by which ccache and sccache know a compiler; `compiler` stands for all that it adds to its words.
+
+    Left to themselves they see a wrapper script, not the compiler behind it, nor the arch and CPU that it adds.
+    """
+    return {"CCACHE_COMPILERCHECK": f"string:{compiler}", "SCCACHE_C_CUSTOM_CACHE_BUSTER": compiler}

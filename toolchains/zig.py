@@ -12,7 +12,7 @@ from core.errors import HostToolMissing, TuningNotForArch, UsageError
 from core.files import sha256_json
 from core.session import Session
 from toolchains.arch import ARM32, find_arch
-from toolchains.host_toolchain import HostToolchain, ToolchainChoice
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice, tell_compiler_caches
 from toolchains.render import pkg_config_folders, place_rendered, render
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
@@ -101,7 +101,7 @@ def prepare_zig(session: Session, choice: ToolchainChoice) -> HostToolchain:
         ar=folder / "zig-ar",
         ranlib=folder / "zig-ranlib",
         strip=(),
-        environment={"CCACHE_COMPILERCHECK": f"string:{_identify_compiler(zig, tuning)}"},
+        environment=tell_compiler_caches(_identify_compiler(zig, tuning)),
         sdk=None,
         stl="c++_static",
         prefixes=choice.prefixes,
@@ -167,7 +167,7 @@ def _identify(zig: Zig, tuning: Tuning, choice: ToolchainChoice) -> str:
 
 
 def _identify_compiler(zig: Zig, tuning: Tuning) -> str:
-    """What ccache must know of the compiler; the wrapper's own size and time say nothing of the zig behind it."""
+    """All that an object depends on beside the words of the call: the wrapper with what it adds, and the zig behind it."""
     programs = [_render_program(name, zig, tuning, NOWHERE) for name in ("zig-cc", "zig-c++")]
     return sha256_json({"zig": zig.version, "clang": zig.clang, "programs": programs})
 

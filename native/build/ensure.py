@@ -234,9 +234,7 @@ def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[Pro
     source = fetch_source(session, recipe)
     before = _read_if_there(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    cache = find_compiler_cache(
-        session, tree=folder / "tree", compiler_id=_compiler_id(toolchain), log=folder / "compiler-cache.log"
-    )
+    cache = find_compiler_cache(session, tree=folder / "tree", log=folder / "compiler-cache.log")
     job = _make_job(session, plan, source, folder, wanted, jobs, cache)
     deadline = Deadline.after(session.settings.timeouts.build, f"the build of {job.title}")
     _prepare_compiler(session, toolchain)
@@ -354,10 +352,6 @@ def _map_paths(plan: BuildPlan, source: Path, tree: Path) -> list[str]:
         if not path.is_relative_to(recipe.folder):
             maps.append((str(path), path.name))
     return [f"-ffile-prefix-map={path}={name}" for path, name in sorted(maps, key=lambda entry: len(entry[0]))]
-
-
-def _compiler_id(toolchain: HostToolchain) -> str:
-    return toolchain.environment.get("CCACHE_COMPILERCHECK", toolchain.id).removeprefix("string:")
 
 
 def _describe_sdk(toolchain: HostToolchain) -> str:

@@ -70,7 +70,7 @@ class BuildLog:
 
 
 def read_stamp(job: BuildJob) -> str:
-    """How `job`'s tree was configured; empty when it was not."""
+    """What `job`'s tree was begun with; empty when it was not."""
     try:
         return (job.tree / STAMP).read_text()
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def read_stamp(job: BuildJob) -> str:
 
 
 def write_stamp(job: BuildJob, stamp: str) -> None:
-    """Notes how the tree was configured, so that it need not be done again."""
+    """Notes what the tree was begun with: with anything else it is not gone on with."""
     write_atomic(job.tree / STAMP, stamp)
 
 

@@ -59,10 +59,7 @@ class Make:
         """Copies, configures and builds what is not done yet. Raises BuildError with the first error, HostToolMissing."""
         make = _find_make()
         copy = job.tree / COPY
-        _write_programs(job)
-        if not copy.is_dir():
-            session.console.detail(f"copying {job.source} to {copy}")
-            copy_sources(job.source, copy, job.leave_out)
+        _begin(session, job, copy)
         if (copy / "configure").is_file():
             _configure(session, job, copy, log, deadline)
         argv = [make, f"-j{job.jobs}", *_make_variables(job, copy)]
@@ -101,18 +98,32 @@ class Make:
         return result.ok
 
 
-def _configure(session: Session, job: BuildJob, copy: Path, log: BuildLog, deadline: Deadline) -> None:
-    argv = [*_script(copy / "configure"), *_configure_words(job, copy)]
-    stamp = sha256_json([argv, dict(job.environment)])
+def _begin(session: Session, job: BuildJob, copy: Path) -> None:
+    """Makes the tree, unless it was begun with the same inputs: make would not see that an object is of other ones."""
+    programs = _render_programs(job)
+    stamp = sha256_json([programs, dict(job.options), job.build_type, dict(job.environment)])
     if read_stamp(job) == stamp:
         return
+    shutil.rmtree(job.tree, ignore_errors=True)
+    for name, text in programs.items():
+        write_atomic(job.tree / PROGRAMS / name, text, mode=0o755)
+    session.console.detail(f"copying {job.source} to {copy}")
+    copy_sources(job.source, copy, job.leave_out)
+    write_stamp(job, stamp)
+
+
+def _configure(session: Session, job: BuildJob, copy: Path, log: BuildLog, deadline: Deadline) -> None:
+    done = job.tree / "configure-done"
+    if done.exists():
+        return
+    argv = [*_script(copy / "configure"), *_configure_words(job, copy)]
     session.console.info(f"configuring {job.title}")
     result = session.runner.run(
         argv, deadline=deadline, cwd=copy, env=_environment(job), on_stdout=log.write, on_stderr=log.write
     )
     if not result.ok:
         raise explain_failure(result, "Configuring", job)
-    write_stamp(job, stamp)
+    done.touch()
 
 
 def _script(path: Path) -> list[str]:
@@ -153,19 +164,17 @@ def _environment(job: BuildJob) -> dict[str, str]:
     }
 
 
-def _write_programs(job: BuildJob) -> None:
+def _render_programs(job: BuildJob) -> dict[str, str]:
     toolchain = job.toolchain
     flags = {"compile_flags": job.compile_flags, "link_flags": job.link_flags}
     launcher = [job.launcher] if job.launcher else []
-    texts = {
+    return {
         NAMES["CC"]: render_build("compiler.sh.jinja", words=[*launcher, toolchain.cc], **flags),
         NAMES["CXX"]: render_build("compiler.sh.jinja", words=[*launcher, toolchain.cxx], **flags),
         NAMES["AR"]: render_build("tool.sh.jinja", words=[toolchain.ar]),
         NAMES["RANLIB"]: render_build("tool.sh.jinja", words=[toolchain.ranlib]),
         NAMES["STRIP"]: render_build("tool.sh.jinja", words=toolchain.strip),
     }
-    for name, text in texts.items():
-        write_atomic(job.tree / PROGRAMS / name, text, mode=0o755)
 
 
 def _says(path: Path, text: str) -> bool:

@@ -23,6 +23,8 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
     "zig-ranlib": ("zig-tool.jinja", "ranlib"),
 }
 """Program → its template and zig's sub-command."""
+IN_LIBC = ("crypt", "dl", "m", "pthread", "resolv", "rt", "util", "xnet")
+"""What musl has in its libc: it installs empty libraries of these names, which projects look for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +144,8 @@ def _render_files(zig: Zig, tuning: Tuning, choice: ToolchainChoice, place: _Pla
         prefixes=choice.prefixes,
         pkg_config_libdir=pkg_config_folders(choice.prefixes),
     )
-    return {"toolchain.cmake": cmake, **{name: _render_program(name, zig, tuning, place) for name in PROGRAMS}}
+    programs = {name: _render_program(name, zig, tuning, place) for name in PROGRAMS}
+    return {"toolchain.cmake": cmake, **programs, **{f"root/usr/lib/lib{name}.a": "!<arch>\n" for name in IN_LIBC}}
 
 
 def _render_program(name: str, zig: Zig, tuning: Tuning, place: _Place) -> str:

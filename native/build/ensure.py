@@ -58,9 +58,14 @@ class BuildSystem(Protocol):
 NO_DATE = {"SOURCE_DATE_EPOCH": "0"}
 """For build steps that write the date into what they make; `native.build.plan.NO_DATE_FLAGS` are for the compiler."""
 NOT_OF_THE_SHELL = dict.fromkeys(
-    ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "DESTDIR", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CONFIG_SITE"), ""
+    (
+        *("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "DESTDIR", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CONFIG_SITE"),
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "PKG_CONFIG_PATH", "PKG_CONFIG_SYSROOT_DIR"),
+        *("CMAKE_PREFIX_PATH", "CMAKE_INCLUDE_PATH", "CMAKE_LIBRARY_PATH"),
+    ),
+    "",
 )
-"""Variables that build systems heed: they are no part of a build's inputs, so they must not be there."""
+"""Variables that compilers and build systems heed: they are no part of a build's inputs, so they must not be there."""
 SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake(), "meson": Meson(), "make": Make()}
 
 

@@ -91,10 +91,11 @@ def export_meson(
     toolchain: HostToolchain,
     *,
     launcher: str = "",
+    emulator: str = "",
     compile_flags: Sequence[str] = (),
     link_flags: Sequence[str] = (),
 ) -> str:
-    """A Meson cross file; with a program before the compiler and further flags, when they are given."""
+    """A Meson cross file; with a program before the compiler, one before the programs, and flags, when they are given."""
     family, cpu = MESON_CPUS[toolchain.arch.name]
     return render(
         "meson.ini.jinja",
@@ -110,6 +111,7 @@ def export_meson(
         cpu_family=family,
         cpu=cpu,
         launcher=launcher,
+        emulator=emulator,
         compile_flags=compile_flags,
         link_flags=link_flags,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
-from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+from native.build.job import CONFIGURED, BuildJob, BuildLog, begin_tree, explain_failure
 from native.build.render import render_build
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from core.deadline import Deadline
     from core.session import Session
 
+OLDEST_POLICY = "3.5"
+"""The oldest CMake whose rules CMake 4 still has: a project that asks for an older one gets those."""
+MINIMUM = re.compile(
+    r"^\s*cmake_minimum_required\s*\(\s*VERSION\s+(\d+)\.(\d+)[\d.]*(?:\.\.\.(\d+)\.(\d+))?", re.I | re.M
+)
 STATUS = re.compile(r"^\[(\d+)/(\d+)\] (?:(?:Building|Linking) \S+ (?:\S+ )*?)?(?:\S*/)?(\S+)$")
 
 
@@ -50,18 +55,31 @@ class CMake:
         text = render_additions(job)
         argv = _configure_words(job, additions)
         stamp = sha256_json([argv, text, dict(job.environment)])
-        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
+        done = job.tree / CONFIGURED
+        if not begin_tree(session, job, stamp) and done.exists():
             return
-        # A tree that was configured otherwise keeps some of the old values: CMake only reads them once.
-        shutil.rmtree(job.tree, ignore_errors=True)
         write_atomic(additions, text)
+        _tell_old_minimum(session, job)
         session.console.info(f"configuring {job.title}")
         result = session.runner.run(
             argv, deadline=deadline, env=job.environment, on_stdout=log.write, on_stderr=log.write
         )
         if not result.ok:
             raise explain_failure(result, "Configuring", job)
-        write_stamp(job, stamp)
+        done.touch()
+
+
+def _tell_old_minimum(session: Session, job: BuildJob) -> None:
+    """Says so when the project asks for a CMake older than `OLDEST_POLICY`, which CMake 4 refuses unless it is told."""
+    oldest = tuple(map(int, OLDEST_POLICY.split(".")))
+    for file in sorted(job.source.rglob("CMakeLists.txt"), key=lambda path: len(path.parts)):
+        found = MINIMUM.search(file.read_text(errors="replace"))
+        if found and tuple(map(int, found.groups()[2:] if found[3] else found.groups()[:2])) < oldest:
+            session.console.info(
+                f"{file.relative_to(job.source)} asks for CMake {found[1]}.{found[2]}, which is older than all that CMake "
+                f"still knows: it gets the rules of {OLDEST_POLICY} (CMAKE_POLICY_VERSION_MINIMUM={OLDEST_POLICY})"
+            )
+            return
 
 
 def run_ninja(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
@@ -127,6 +145,8 @@ def _configure_words(job: BuildJob, additions: Path) -> list[str]:
         "CMAKE_INSTALL_RPATH": "$ORIGIN",
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
         # Of a project's libraries that leave it open. A static program could not load shared ones.
+        "CMAKE_POLICY_VERSION_MINIMUM": OLDEST_POLICY,
+        **({"CMAKE_CROSSCOMPILING_EMULATOR": job.emulator} if job.emulator else {}),
         **({"BUILD_SHARED_LIBS": "OFF"} if job.toolchain.static and not job.products else {}),
         **({f"CMAKE_{lang}_COMPILER_LAUNCHER": job.launcher for lang in ("C", "CXX")} if job.launcher else {}),
         **job.options,

@@ -29,11 +29,12 @@ from native.artifact.artifact import (
 from native.build.cache import CompilerCache, find_compiler_cache
 from native.build.cmake import CMake
 from native.build.found import find_products
-from native.build.job import BuildJob, BuildLog, default_jobs
+from native.build.job import COPY, BuildJob, BuildLog, default_jobs
 from native.build.make import Make
 from native.build.meson import Meson
 from native.build.plan import BuildPlan, explain_difference, make_plan
 from native.build.products import take_libraries, take_product
+from native.build.render import render_build
 from native.recipe.project import change_recipe, read_project
 from native.recipe.recipe import ProductSpec, Recipe, load_recipe
 from native.source.fetch import fetch_source, would_fetch
@@ -297,10 +298,16 @@ def _make_job(
 ) -> BuildJob:
     recipe, toolchain = plan.recipe, plan.toolchain
     tree = folder / "tree"
+    place, origin, emulator = source / recipe.build.subfolder, None, ""
+    if recipe.finds_products or recipe.build.system == "make":
+        # It may write into its source, and may run what it has built.
+        origin, emulator = place, _write_emulator(folder, toolchain)
+        place = source = tree / COPY
     return BuildJob(
         title=f"{recipe.name} for {toolchain.arch.name}",
         system=recipe.build.system,
-        source=source / recipe.build.subfolder,
+        source=place,
+        origin=origin,
         leave_out=tuple(
             path for entry in recipe.sources if isinstance(entry, FolderSource) for path in entry.leave_out
         ),
@@ -313,10 +320,32 @@ def _make_job(
         products=recipe.products,
         wanted=[spec for spec in wanted if not spec.of_source],
         jobs=jobs or session.settings.jobs or default_jobs(),
+        emulator=emulator,
         launcher=cache.program if cache else "",
         environment={**NOT_OF_THE_SHELL, **NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},
         log_path=folder / "build.log",
     )
+
+
+def _write_emulator(folder: Path, toolchain: HostToolchain) -> str:
+    """A script that runs a program for the board here; empty when that cannot be done.
+
+    A dynamic one finds the loader and the libraries of the SDK.
+    """
+    qemu = shutil.which(toolchain.arch.qemu) if toolchain.arch.qemu else None
+    if qemu is None:
+        return ""
+    libraries = toolchain.sdk.native / "sysroot/usr/lib" / toolchain.arch.ohos_triple if toolchain.sdk else None
+    root = folder / "emulated-root"
+    if libraries is not None:
+        (root / "lib").mkdir(parents=True, exist_ok=True)
+        loader = root / toolchain.arch.loader.lstrip("/")
+        loader.unlink(missing_ok=True)
+        loader.symlink_to(libraries / "libc.so")
+    script = folder / "run-for-board"
+    found = [str(libraries), *(str(path.parent) for path in toolchain.runtime_libraries)] if libraries else []
+    write_atomic(script, render_build("emulator.sh.jinja", qemu=qemu, root=root, libraries=":".join(found)), mode=0o755)
+    return str(script)
 
 
 def _make_artifact(plan: BuildPlan, folder: Path, products: Mapping[str, Product], partial: bool) -> Artifact:

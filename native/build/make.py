@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
-from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+from native.build.job import CONFIGURED, COPY, BuildJob, BuildLog, begin_tree, explain_failure
 from native.build.render import render_build
-from native.source.tree import copy_sources
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
     from core.session import Session
 
-COPY, PROGRAMS = "source", "bin"
-"""Folders of the build tree: the copy of the source, and the compiler under names without blanks."""
+PROGRAMS = "bin"
+"""Folder of the build tree: the compiler under names without blanks."""
 NAMES: Mapping[str, str] = {
     "CC": "ohforge-cc",
     "CXX": "ohforge-c++",
@@ -59,7 +58,10 @@ class Make:
         """Copies, configures and builds what is not done yet. Raises BuildError with the first error, HostToolMissing."""
         make = _find_make()
         copy = job.tree / COPY
-        _begin(session, job, copy)
+        programs = _render_programs(job)
+        if begin_tree(session, job, sha256_json([programs, dict(job.options), job.build_type, dict(job.environment)])):
+            for name, text in programs.items():
+                write_atomic(job.tree / PROGRAMS / name, text, mode=0o755)
         if (copy / "configure").is_file():
             _configure(session, job, copy, log, deadline)
         argv = [make, f"-j{job.jobs}", *_make_variables(job, copy)]
@@ -98,22 +100,8 @@ class Make:
         return result.ok
 
 
-def _begin(session: Session, job: BuildJob, copy: Path) -> None:
-    """Makes the tree, unless it was begun with the same inputs: make would not see that an object is of other ones."""
-    programs = _render_programs(job)
-    stamp = sha256_json([programs, dict(job.options), job.build_type, dict(job.environment)])
-    if read_stamp(job) == stamp:
-        return
-    shutil.rmtree(job.tree, ignore_errors=True)
-    for name, text in programs.items():
-        write_atomic(job.tree / PROGRAMS / name, text, mode=0o755)
-    session.console.detail(f"copying {job.source} to {copy}")
-    copy_sources(job.source, copy, job.leave_out)
-    write_stamp(job, stamp)
-
-
 def _configure(session: Session, job: BuildJob, copy: Path, log: BuildLog, deadline: Deadline) -> None:
-    done = job.tree / "configure-done"
+    done = job.tree / CONFIGURED
     if done.exists():
         return
     argv = [*_script(copy / "configure"), *_configure_words(job, copy)]
@@ -171,9 +159,9 @@ def _render_programs(job: BuildJob) -> dict[str, str]:
     return {
         NAMES["CC"]: render_build("compiler.sh.jinja", words=[*launcher, toolchain.cc], **flags),
         NAMES["CXX"]: render_build("compiler.sh.jinja", words=[*launcher, toolchain.cxx], **flags),
-        NAMES["AR"]: render_build("tool.sh.jinja", words=[toolchain.ar]),
-        NAMES["RANLIB"]: render_build("tool.sh.jinja", words=[toolchain.ranlib]),
-        NAMES["STRIP"]: render_build("tool.sh.jinja", words=toolchain.strip),
+        NAMES["AR"]: render_build("tool.sh.jinja", words=[toolchain.ar], archives=True),
+        NAMES["RANLIB"]: render_build("tool.sh.jinja", words=[toolchain.ranlib], archives=False),
+        NAMES["STRIP"]: render_build("tool.sh.jinja", words=toolchain.strip, archives=False),
     }
 
 

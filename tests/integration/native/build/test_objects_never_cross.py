@@ -42,7 +42,7 @@ float half(float x) { return x * 0.5f; }
 """,
     "main.cpp": """
 extern "C" int part(const char *);
-int main(int, char **argv) { return part(argv[0]); }
+int main(int count, char **) { char *text = new char[8]; text[0] = (char)count; return part(text); }
 """,
     "Makefile": "prog: main.o part.o\n\t$(CXX) -o $@ main.o part.o\n"
     "part.o: part.c\n\t$(CC) $(CFLAGS) -DMARK=$(MARK) -c -o $@ part.c\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,10 @@ class ToolchainChoice:
     """One of c++_static, c++_shared and none."""
     prefixes: tuple[Path, ...] = ()
     """Folders with libraries for the board."""
+
+    def without_places(self) -> ToolchainChoice:
+        """The same with numbers for the folders: what is in them counts for a build, and not where they lie."""
+        return replace(self, prefixes=tuple(Path(f"<prefix {number}>") for number in range(len(self.prefixes))))
 
 
 def tell_compiler_caches(compiler: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import SdkIncomplete, ToolchainError, UsageError, unknown_name
@@ -44,7 +44,10 @@ def prepare_ohos(session: Session, choice: ToolchainChoice, sdk: Sdk) -> HostToo
     parent = session.settings.cache / "toolchains"
     folder = place_rendered(parent, name, files, frozenset(PROGRAMS), dry=session.dry)
     tools = sdk.native / "llvm/bin"
-    content, anywhere = hash_content(session, sdk), _render_files(build, ELSEWHERE)
+    content, anywhere = (
+        hash_content(session, sdk),
+        _render_files(replace(build, choice=choice.without_places()), ELSEWHERE),
+    )
     compiler = {"sdk": content, "programs": {name: anywhere[name] for name in PROGRAMS}}
     return HostToolchain(
         name="ohos",

@@ -166,7 +166,9 @@ def _render_program(name: str, zig: Zig, tuning: Tuning, place: _Place) -> str:
 
 
 def _identify(zig: Zig, tuning: Tuning, choice: ToolchainChoice) -> str:
-    return sha256_json({"zig": zig.version, "clang": zig.clang, "files": _render_files(zig, tuning, choice, NOWHERE)})
+    return sha256_json(
+        {"zig": zig.version, "clang": zig.clang, "files": _render_files(zig, tuning, choice.without_places(), NOWHERE)}
+    )
 
 
 def _identify_compiler(zig: Zig, tuning: Tuning) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
-from native.build.job import CONFIGURED, BuildJob, BuildLog, begin_tree, explain_failure
+from native.build.job import CONFIGURED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
 from native.build.render import render_build
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ def render_additions(job: BuildJob) -> str:
     """The CMake code that adds the recipe's flags and sources to a project, without touching its files."""
     return render_build(
         "additions.cmake.jinja",
+        static=job.toolchain.static,
         compile_flags=job.compile_flags,
         link_flags=job.link_flags,
         added_sources={product.target: product.add_sources for product in job.products if product.add_sources},
@@ -141,6 +142,8 @@ def _configure_words(job: BuildJob, additions: Path) -> list[str]:
         "CMAKE_MAKE_PROGRAM": find_ninja(),
         "CMAKE_BUILD_TYPE": job.build_type,
         "CMAKE_PROJECT_INCLUDE": additions,
+        "CMAKE_INSTALL_PREFIX": INSTALLED_TO,
+        "CMAKE_INSTALL_LIBDIR": "lib",
         # Programs and their libraries lie side by side on the board, and no path of this machine may be in them.
         "CMAKE_INSTALL_RPATH": "$ORIGIN",
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",

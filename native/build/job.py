@@ -27,6 +27,8 @@ FIRST_ERROR = re.compile(
 NINJA_STEP = re.compile(r"^\[\d+/\d+\] |^ninja: build stopped")
 ERROR_LINES = 8
 STAGING = "ohforge-staging"
+INSTALLED_TO = "/usr/local"
+"""What a project's install step is told, below the staging folder; it stands in the files that the step writes."""
 STAMP, CONFIGURED = "begun", "configured"
 COPY = "source"
 """Folder of the tree: the copy of a user's folder, which its own build may write into."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
 from native.build.cmake import find_ninja, package_version, run_ninja
-from native.build.job import CONFIGURED, BuildJob, BuildLog, begin_tree, explain_failure
+from native.build.job import CONFIGURED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
@@ -61,6 +61,7 @@ class Meson:
             link_flags=job.link_flags,
         )
         argv = [*_meson(), "setup", str(job.tree), str(job.source), "--cross-file", str(cross_file)]
+        argv += [f"--prefix={INSTALLED_TO}", "--libdir=lib"] if not job.products else []
         argv += [f"-Dbuildtype={BUILD_TYPES[job.build_type]}", *(f"-D{n}={v}" for n, v in job.options.items())]
         if session.settings.offline:
             argv.append("--wrap-mode=nodownload")

@@ -85,6 +85,7 @@ def make_plan(recipe: Recipe, toolchain: HostToolchain, system: str) -> BuildPla
         "options": options,
         "compile_flags": list(compile_flags),
         "link_flags": list(link_flags),
+        "prefixes": [sha256_folder(prefix) for prefix in toolchain.prefixes],
         "recipe_files": _hash_recipe_files(recipe, [*options.values(), *compile_flags, *link_flags]),
         "products": {
             product.name: {
@@ -125,6 +126,7 @@ SENTENCES = {
     "toolchain_id": "toolchain changed",
     "builder": "ohforge builds in another way",
     "products": "list of products changed",
+    "prefixes": "other libraries (--prefix)",
 }
 """Inputs whose values would mean nothing to a reader."""
 CHANGES_TOOLCHAIN_ID = {"toolchain", "arch", "cpu", "static", "stl"}

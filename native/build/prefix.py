@@ -35,7 +35,7 @@ def take_prefix(plan: BuildPlan, job: BuildJob, folder: Path) -> str:
     staged = job.staging / INSTALLED_TO.lstrip("/")
     place = folder / FOLDER
     remove_tree(place)
-    files = [path for path in _files_of(staged) if job.toolchain.sdk is not None or not SHARED.search(path.name)]
+    files = [path for path in _files_of(staged) if job.toolchain.name != "zig" or not SHARED.search(path.name)]
     if not any(
         path.suffix == ".a" or SHARED.search(path.name) or path.is_relative_to(staged / "include") for path in files
     ):

@@ -86,7 +86,7 @@ STATIC_OR_OHOS = (
 
 def refuse_shared(toolchain: HostToolchain) -> str:
     """Why shared libraries of a toolchain are of no use on a board; empty when they are."""
-    if toolchain.sdk is not None:
+    if toolchain.name != "zig":
         return ""
     return f"{toolchain.title} links statically, its C library is not the one of the board"
 

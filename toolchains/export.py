@@ -111,6 +111,7 @@ def export_meson(
         cpu_family=family,
         cpu=cpu,
         launcher=launcher,
+        prefixes=toolchain.prefixes,
         emulator=emulator,
         compile_flags=compile_flags,
         link_flags=link_flags,

@@ -326,6 +326,8 @@ def _make_job(
         # It may write into its source, and may run what it has built.
         origin, emulator = place, write_emulator(folder, toolchain)
         place = source = tree / COPY
+        if recipe.build.system == "meson":
+            tree /= "build"  # Meson does not build in a folder that its source is in.
     return BuildJob(
         title=f"{recipe.name} for {toolchain.arch.name}",
         system=recipe.build.system,

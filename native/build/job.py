@@ -91,8 +91,9 @@ def begin_tree(session: Session, job: BuildJob, stamp: str) -> bool:
         return False
     shutil.rmtree(job.tree, ignore_errors=True)
     if job.origin is not None:
-        session.console.detail(f"copying {job.origin} to {job.tree / COPY}")
-        copy_sources(job.origin, job.tree / COPY, job.leave_out)
+        session.console.detail(f"copying {job.origin} to {job.source}")
+        shutil.rmtree(job.source, ignore_errors=True)
+        copy_sources(job.origin, job.source, job.leave_out)
     write_stamp(job, stamp)
     return True
 

@@ -131,11 +131,13 @@ def test_nothing_of_the_machine_is_found_and_all_of_a_prefix_is(
 def test_what_musl_has_in_its_c_library_is_found_by_the_names_that_projects_know(
     session: Session, tmp_path: Path, sdk: Path
 ) -> None:
-    (tmp_path / "CMakeLists.txt").write_text(
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nproject(looks C)\nadd_executable(looks main.c)\n"
         "foreach(name m pthread dl rt)\n  find_library(${name}_LIBRARY ${name} REQUIRED)\n"
         "  target_link_libraries(looks ${${name}_LIBRARY})\nendforeach()\n"
     )
-    (tmp_path / "main.c").write_text("#include <math.h>\nint main(int n, char **v) { return (int)cos(n) + !v; }\n")
+    (project / "main.c").write_text("#include <math.h>\nint main(int n, char **v) { return (int)cos(n) + !v; }\n")
     choice = ToolchainChoice(arch="arm64", toolchain="zig")
-    assert ensure_built(session, BuildRequest(source=str(tmp_path), choice=choice)).rebuilt
+    assert ensure_built(session, BuildRequest(source=str(project), choice=choice)).rebuilt

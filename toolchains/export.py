@@ -92,10 +92,11 @@ def export_meson(
     *,
     launcher: str = "",
     emulator: str = "",
+    cmake: str = "",
     compile_flags: Sequence[str] = (),
     link_flags: Sequence[str] = (),
 ) -> str:
-    """A Meson cross file; with a program before the compiler, one before the programs, and flags, when they are given."""
+    """A Meson cross file; with a program before the compiler, one before the programs, CMake and flags, when given."""
     family, cpu = MESON_CPUS[toolchain.arch.name]
     return render(
         "meson.ini.jinja",
@@ -113,6 +114,7 @@ def export_meson(
         launcher=launcher,
         prefixes=toolchain.prefixes,
         emulator=emulator,
+        cmake=cmake,
         compile_flags=compile_flags,
         link_flags=link_flags,
     )

@@ -42,7 +42,7 @@ class CMake:
     def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
         """Does the project's own install step into `job.staging`; False when it fails."""
         result = session.runner.run(
-            [str(_find_cmake()), "--install", str(job.tree)],
+            [str(find_cmake()), "--install", str(job.tree)],
             deadline=deadline,
             env={**job.environment, "DESTDIR": str(job.staging)},
             on_stdout=log.write,
@@ -155,7 +155,7 @@ def _configure_words(job: BuildJob, additions: Path) -> list[str]:
         **job.options,
     }
     words = [f"-D{name}={value}" for name, value in settings.items()]
-    return [str(_find_cmake()), "-S", str(job.source), "-B", str(job.tree), "-G", "Ninja", *words]
+    return [str(find_cmake()), "-S", str(job.source), "-B", str(job.tree), "-G", "Ninja", *words]
 
 
 @functools.cache
@@ -167,7 +167,7 @@ def package_version(package: str) -> str:
 
 
 @functools.cache
-def _find_cmake() -> Path:
+def find_cmake() -> Path:
     try:
         from cmake import CMAKE_BIN_DIR
     except ImportError:

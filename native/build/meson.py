@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
-from native.build.cmake import find_ninja, package_version, run_ninja
+from native.build.cmake import find_cmake, find_ninja, package_version, run_ninja
 from native.build.job import CONFIGURED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Meson:
             job.toolchain,
             launcher=job.launcher,
             emulator=job.emulator,
+            cmake=str(find_cmake()),
             compile_flags=job.compile_flags,
             link_flags=job.link_flags,
         )

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.errors import SdkIncomplete
 from core.files import sha256_json, sha256_text, write_atomic
 from toolchains.installed import crc32_of_file, read_entries
 from toolchains.sdk import DESCRIPTION, MARKER
@@ -25,9 +26,12 @@ def hash_content(session: Session, sdk: Sdk) -> str:
     """SHA-256 over name, size and CRC-32 of all that a build takes from `sdk`; the same in every folder.
 
     A file is read when it is new or when its size or times are not those of the last look. One that is as
-    ``sdk.fetch`` has written it has its checksum in the list of then.
+    ``sdk.fetch`` has written it has its checksum in the list of then. Raises SdkIncomplete for a folder that cannot be read.
     """
-    links, looks = _look_through(sdk.native)
+    try:
+        links, looks = _look_through(sdk.native)
+    except OSError as error:
+        raise SdkIncomplete(f"The SDK in {sdk.root} cannot be read: {error}.") from error
     place = session.settings.cache / "sdk-content" / f"{sha256_text(str(sdk.native))[:16]}.json"
     kept = _read_kept(place)
     if kept.get("links") == links and kept.get("looks") == looks:
@@ -55,7 +59,7 @@ def _look_through(native: Path) -> tuple[dict[str, str], dict[str, list[int]]]:
 
 def _walk(native: str, parts: tuple[str, ...]) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """All files and links of the SDK by their names in it; what a link to a folder elsewhere has, too."""
-    stack = [("", native)]
+    stack, followed = [("", native)], set()
     while stack:
         prefix, folder = stack.pop()
         with os.scandir(folder) as entries:
@@ -63,7 +67,13 @@ def _walk(native: str, parts: tuple[str, ...]) -> Iterator[tuple[str, os.DirEntr
                 name = f"{prefix}{entry.name}"
                 if (not prefix and name not in parts) or entry.name == "__pycache__":
                     continue
-                if entry.is_dir() and not (entry.is_symlink() and _leads_within(Path(native), entry.path)):
+                if entry.is_symlink():
+                    target = os.path.realpath(entry.path)
+                    if not entry.is_dir() or target in followed or _leads_within(Path(native), entry.path):
+                        yield name, entry
+                        continue
+                    followed.add(target)
+                if entry.is_dir():
                     stack.append((f"{name}/", entry.path))
                 else:
                     yield name, entry

@@ -270,7 +270,9 @@ def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[Pro
     prefix = before.prefix if before else ""
     if recipe.finds_products and not wanted:
         prefix = take_prefix(plan, job, folder)
-    for spec in find_products(session, job, may_be_none=bool(prefix)) if recipe.finds_products else wanted:
+    for spec in (
+        find_products(session, job, may_be_none=bool(prefix and not wanted)) if recipe.finds_products else wanted
+    ):
         products[spec.name] = take_product(session, spec, job, folder, deadline)
     partial = recipe.finds_products and bool(wanted) and (before is None or before.partial)
     artifact = replace(_make_artifact(plan, folder, products, partial), prefix=prefix)

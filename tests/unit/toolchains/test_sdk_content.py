@@ -91,6 +91,7 @@ def test_another_file_and_another_link_are_noticed(session: Session, folder: Pat
 def test_what_lies_behind_a_link_out_of_the_sdk_belongs_to_it(session: Session, folder: Path, tmp_path: Path) -> None:
     write(tmp_path / "headers/a/limits.h", b"1")
     (folder / "native/llvm/lib/include").symlink_to(tmp_path / "headers")
+    (tmp_path / "headers/a/round").symlink_to(tmp_path / "headers")
     before = content_of(session, folder)
     write(tmp_path / "headers/a/limits.h", b"2")
     assert content_of(session, folder) != before

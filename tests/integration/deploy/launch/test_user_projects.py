@@ -242,7 +242,7 @@ MIDDLE = {
 }
 TOP = {
     "app.c": '#include <middle.h>\n#include <stdio.h>\nint main(void) { printf("%d\\n", middle() + 1); return 0; }\n',
-    "Makefile": "app: app.c\n\t$(CC) -o $@ app.c $$(pkg-config --cflags --libs middle)\n",
+    "Makefile": "app: app.c\n\t$(CC) -o $@ app.c -lmiddle -llow\n",
 }
 
 

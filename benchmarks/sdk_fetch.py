@@ -26,6 +26,9 @@ from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
+
+from tests.shared.disk_use import used
+
 VERSION, HOST = "5.0.0", "linux-x64"
 FETCH = """
 import json, sys
@@ -155,7 +158,7 @@ def _run(work: Path, action: Callable[[Path], None]) -> tuple[float, int, int]:
     def watch() -> None:
         nonlocal peak
         while not done.wait(0.1):
-            peak = max(peak, _used(data))
+            peak = max(peak, used(data))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -166,7 +169,7 @@ def _run(work: Path, action: Callable[[Path], None]) -> tuple[float, int, int]:
     finally:
         done.set()
         watcher.join()
-    end = _used(data)
+    end = used(data)
     shutil.rmtree(data)
     return seconds, max(peak, end), end
 
@@ -188,15 +191,6 @@ def _fetched_again(work: Path, url: str, release: Any, tell: Callable[[str], Non
         "cut": (same["downloaded"] - release.size) / release.size,
         "ended": (cut - other["reused"]) / release.size,
     }
-
-
-def _used(folder: Path) -> int:
-    total = 0
-    for place, _, files in os.walk(folder):
-        for name in files:
-            with contextlib.suppress(FileNotFoundError):
-                total += (Path(place) / name).lstat().st_blocks * 512
-    return total
 
 
 def _summary(release: Any, runs: list[Any], again: dict[str, float]) -> dict[str, Any]:

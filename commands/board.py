@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
 from commands.words import (
+    BOARD_HELP,
     RUN,
     TIMEOUT_HELP,
     TOOLCHAIN,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from core.session import Session
     from deploy.board.protocol import Board
 
-BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 WAIT_HELP = "Seconds to wait for a board that someone else uses; default: the setting ohforge.timeouts.lease."
 OWN_WAIT = -1.0
 

@@ -146,7 +146,7 @@ def command(
         extra = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False) for name in ("json", "verbose")]
 
         @functools.wraps(body)
-        def run(context: Context, *args: Any, json: bool = False, verbose: bool = False, **kwargs: Any) -> None:
+        def run(context: Context, /, *args: Any, json: bool = False, verbose: bool = False, **kwargs: Any) -> None:
             is_dry = changes and bool(context.config["run"]["dry"])
             session = _begin_session(context, json=json, verbose=verbose, dry=is_dry)
             if is_dry and not dry:

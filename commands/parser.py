@@ -18,6 +18,7 @@ from invoke.parser.context import ParserContext
 from invoke.parser.parser import Parser, ParseResult
 
 from commands.command import CommandTask
+from core.addresses import quoted
 from core.errors import UnknownName, UsageError
 
 BEFORE_A_TASK_ONLY = ("complete", "print-completion-script", "version")
@@ -112,7 +113,7 @@ class WordParser(Parser):
         argument, asserted = found
         if not argument.takes_value:
             if equals:
-                raise self._wrong(UsageError(f"{flag} takes no value, but was given {value!r}."))
+                raise self._wrong(UsageError(f"{flag} takes no value, but was given {quoted(value)}."))
             argument.set_value(asserted, cast=False)
         elif argument.optional and not equals:
             argument.set_value(self._value_if_any(argument), cast=False)
@@ -145,13 +146,15 @@ class WordParser(Parser):
 
     def _set(self, argument: Argument, flag: str, value: str) -> None:
         if argument.got_value and self._task and argument in (*self._task.positional_args, self._task.optional):
-            raise self._wrong(UsageError(f"{_shown(argument)} is given twice: {argument.value!r} and {value!r}."))
+            raise self._wrong(
+                UsageError(f"{_shown(argument)} is given twice: {quoted(argument.value)} and {quoted(value)}.")
+            )
         try:
             argument.value = value
         except ValueError:
             kind = "a whole number" if argument.kind is int else "a number"
             raise self._wrong(
-                UsageError(f"{flag} takes {kind}, not {value!r}.", remedy=f"Write {flag} NUMBER.")
+                UsageError(f"{flag} takes {kind}, not {quoted(value)}.", remedy=f"Write {flag} NUMBER.")
             ) from None
 
     def _read_argument(self, word: str) -> bool:
@@ -210,13 +213,13 @@ class WordParser(Parser):
         close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
         every = f"`{self._program} --list` shows all."
         return UnknownName(
-            f"There is no task {word!r}.", remedy=f"{close[0]} is the nearest; {every}" if close else every
+            f"There is no task {quoted(word)}.", remedy=f"{close[0]} is the nearest; {every}" if close else every
         )
 
     def _leftover(self, task: TaskContext, word: str) -> UsageError:
         behind = "; a program's own words stand behind --" if task.takes_remainder else ""
         return UsageError(
-            f"{task.called} does not take the word {word!r}, and it is no task either.",
+            f"{task.called} does not take the word {quoted(word)}, and it is no task either.",
             remedy=f"`{self._program} {task.called} --help` shows what it takes{behind}.",
         )
 

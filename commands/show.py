@@ -57,6 +57,48 @@ def show_outcome(console: Console, outcome: RunOutcome) -> None:
     console.info(f"record: {outcome.record}")
 
 
+def show_fit(console: Console, fit: Mapping[str, Any]) -> None:
+    """Whether a model fits: the verdict, what it takes, and what else could be done."""
+    sizes, seconds = fit["bytes"], fit["seconds_per_token"]
+    held = sum(sizes[name] for name in ("kv", "compute", "output", "repack", "process"))
+    console.info(f"{fit['verdict']}: {fit['model']} on board {fit['board']}")
+    parts = [f"{name} {human_bytes(size)}" for name, size in sizes.items() if size and name != "read_per_token"]
+    console.info(f"needs {human_bytes(sizes['weights'] + held)}: {', '.join(parts)}")
+    console.info(
+        f"the board has {human_bytes(fit['available'])} available, of which {human_bytes(fit['usable'])} are counted on"
+    )
+    console.info(f"largest context: {fit['largest_context']} tokens" if fit["largest_context"] else "no context fits")
+    if seconds is not None:
+        rate = fit["rates"][fit["bound_by"]]
+        console.info(
+            f"forecast: {seconds:.3g} s for a token, bound by {fit['bound_by']} "
+            f"({human_bytes(sizes['read_per_token'])} are read for each, at {rate / 1e6:g} MB/s of the board's profile)"
+        )
+    console.info(f"as: ohforge board.run MODEL -- {shlex.join(fit['flags'])}")
+    for note in fit["notes"]:
+        console.info(f"note: {note}")
+    console.table(
+        ["WHAT WOULD HELP", "VERDICT", "HELD", "IN ALL", "LARGEST CONTEXT", "S/TOKEN"],
+        [_choice_row(choice) for choice in fit["choices"]],
+    )
+    console.table(
+        ["QUANTISATION (ABOUT)", "VERDICT", "HELD", "IN ALL", "", "S/TOKEN"],
+        [_choice_row(choice) for choice in fit["quantisations"]],
+    )
+
+
+def _choice_row(choice: Mapping[str, Any]) -> list[str]:
+    seconds, largest = choice["seconds_per_token"], choice["largest_context"]
+    return [
+        choice["title"],
+        choice["verdict"],
+        human_bytes(choice["held"]),
+        human_bytes(choice["total"]),
+        "" if largest is None else str(largest),
+        f"{seconds:.3g}" if seconds is not None else "",
+    ]
+
+
 def show_boards(console: Console, boards: Iterable[Mapping[str, Any]]) -> None:
     """All boards, one a line, and who uses them."""
     rows = [

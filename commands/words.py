@@ -15,6 +15,7 @@ from deploy.run.options import RunOptions
 from native.recipe.flags import Flag
 from toolchains.host_toolchain import ToolchainChoice
 
+BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
 TOOLCHAIN = FlagGroup(
     title="Toolchain",

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from core.addresses import shown
 from core.console import Progress
 from core.deadline import Deadline
 from core.errors import DISK_FULL, CannotWrite, IntegrityError, NotEnoughSpace, NotTheFile
 from core.files import CHUNK, human_bytes, require_space, sha256_file, sha256_text, write_json
 from core.http import Fetch, RemoteState, Transport, refuse_offline
-from core.http_errors import shown
 from core.locks import hold
 from core.session import Session
 
@@ -248,6 +248,8 @@ class _Job:
         write_json(self.notes, {"url": shown(self.url), "sha256": self.sha256, **asdict(remote)})
 
     def _resumable_part(self) -> tuple[RemoteState, int]:
+        if self.part.is_symlink():
+            self._forget_part()  # it would be written through
         if not self.part.is_file():
             return RemoteState(), 0
         noted, origin = self._noted()

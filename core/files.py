@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from core.errors import NotEnoughSpace
+from core.errors import CannotWrite, NotEnoughSpace
 
 CHUNK = 1024 * 1024
+LETTERS_OF_NAME = 40
+"""In the name of a temporary file, which a random part and an ending make longer."""
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder and all those above it, unless they are there; `Path.mkdir` dies of a thousand."""
+    missing = itertools.takewhile(lambda place: not place.is_dir(), (folder, *folder.parents))
+    for place in reversed(list(missing)):
+        place.mkdir(exist_ok=True)
 
 
 @contextlib.contextmanager
 def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
     """Opens a temporary file beside `path`; when the block ends well it is flushed and renamed to `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    make_folder(path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:LETTERS_OF_NAME]}.", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -50,8 +61,8 @@ def write_json(path: Path, value: Any) -> None:
 @contextlib.contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yields a temporary folder beside `path`; it becomes `path` when the block ends well, else it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    make_folder(path.parent)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:LETTERS_OF_NAME]}.", dir=path.parent))
     temporary.chmod(0o755)
     try:
         yield temporary
@@ -61,25 +72,89 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Removes a folder however deep it is, as far as it can be removed; what is not there is no error."""
-    for place in reversed(folders_in(folder)):
+    """Removes a folder, or a link to one, as far as it can be removed; what is not there is no error.
+
+    How deep it is, how long its paths are and whether its folders may be written does not matter: each folder is moved
+    to the top before it is emptied. `shutil.rmtree` dies of a thousand levels.
+    """
+    try:
+        top = _open_to_empty(str(folder))
+    except OSError:
         with contextlib.suppress(OSError):
-            for path in list(place.iterdir()):
-                with contextlib.suppress(OSError):
-                    path.unlink()
-            place.rmdir()
+            folder.unlink()
+        return
+    try:
+        names = (f".{secrets.token_hex(4)}-{number}" for number in itertools.count())
+        waiting = _empty(top, top, names)
+        for name in waiting:
+            with contextlib.suppress(OSError):
+                place = _open_to_empty(name, top)
+                try:
+                    waiting += _empty(place, top, names)
+                finally:
+                    os.close(place)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def remove_all(folder: Path) -> None:
+    """`remove_tree`, but raises CannotWrite when something is left."""
+    remove_tree(folder)
+    if os.path.lexists(folder):
+        raise CannotWrite(f"{folder} cannot be removed: somebody else has written in it, or it is read-only.")
+
+
+def _open_to_empty(name: str, place: int | None = None) -> int:
+    """Opens a folder, whose owner may then change it whatever its mode was."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        folder = os.open(name, flags, dir_fd=place)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=place)
+        folder = os.open(name, flags, dir_fd=place)
+    with contextlib.suppress(OSError):
+        os.fchmod(folder, 0o700)
+    return folder
+
+
+def _empty(place: int, top: int, names: Iterator[str]) -> list[str]:
+    """Removes the files in `place` and moves its folders to `top`; returns their names there."""
+    with os.scandir(place) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    folders = []
+    for name, is_folder in found:
+        with contextlib.suppress(OSError):
+            if not is_folder:
+                os.unlink(name, dir_fd=place)
+                continue
+            if place != top:
+                os.close(_open_to_empty(name, place))  # one that may not be written cannot be moved
+                os.rename(name, moved := next(names), src_dir_fd=place, dst_dir_fd=top)
+                name = moved
+            folders.append(name)
+    return folders
 
 
 def folders_in(folder: Path) -> list[Path]:
     """`folder` and all folders below it, each after the one that it lies in; no link is followed.
 
-    What Python has for this (`shutil.rmtree`, `os.walk`, ``rglob``) calls itself for each level, and dies of a thousand.
+    What Python has for this (`os.walk`, ``rglob``) calls itself for each level, and dies of a thousand.
     """
     found = [folder]
     for place in found:
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             found += [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return found
+
+
+def files_in(folder: Path) -> Iterator[Path]:
+    """All that is below `folder` and no folder, links too."""
+    for place in folders_in(folder):
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            yield from [Path(entry.path) for entry in entries if not entry.is_dir(follow_symlinks=False)]
 
 
 def sha256_file(path: Path) -> str:
@@ -103,7 +178,7 @@ def sha256_json(value: Any) -> str:
 def sha256_folder(folder: Path) -> str:
     """SHA-256 over the names, execute bits and contents of all files below `folder`."""
     entries = []
-    for path in sorted(p for p in folder.rglob("*") if "__pycache__" not in p.parts):
+    for path in sorted(p for p in files_in(folder) if "__pycache__" not in p.parts):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             entries.append([name, "link", str(path.readlink())])

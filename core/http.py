@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import re
 import time
 import warnings
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from core.addresses import shown
 from core.errors import NetworkError, NotFoundOnServer, NotTheFile, Offline, ServerUnreached
 from core.files import human_bytes
-from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, shown, split_address
+from core.http_errors import MayHeal, healing_errors, html_error, looks_like_html, retry_after, split_address
 from core.patience import Patience
 from core.session import Session
 
@@ -33,6 +35,7 @@ FIRST_CONTACT_ATTEMPTS = 3
 LONGEST_ASKED_PAUSE = 120.0
 """A ``Retry-After`` above this is reported, not waited for."""
 MOST_OF_A_SMALL_FILE = 64 * 1024
+MOST_OF_AN_ANSWER = 16 * 1024 * 1024
 PROGRESS_BYTES = 64 * 1024
 """An attempt must bring so much to count as progress."""
 MAY_HEAL = frozenset({408, 425, 429})
@@ -312,7 +315,8 @@ def post_json(session: Session, url: str, body: object) -> tuple[int, object]:
         try:
             with healing_errors(url), Transport().http(session) as http:
                 timeout = (CONNECT_SECONDS, SILENCE_SECONDS)
-                with http.post(url, json=body, headers={"User-Agent": USER_AGENT}, timeout=timeout) as answer:
+                headers = {"User-Agent": USER_AGENT}
+                with http.post(url, json=body, headers=headers, timeout=timeout, stream=True) as answer:
                     if answer.status_code in MAY_HEAL or answer.status_code >= 500:
                         raise MayHeal(f"HTTP {answer.status_code} {answer.reason}", wait=retry_after(answer))
                     return answer.status_code, _json(answer)
@@ -321,11 +325,16 @@ def post_json(session: Session, url: str, body: object) -> tuple[int, object]:
 
 
 def _json(answer: requests.Response) -> object:
+    content = bytearray()
+    for piece in answer.iter_content(MOST_OF_A_SMALL_FILE):
+        content += piece
+        if len(content) > MOST_OF_AN_ANSWER:
+            raise NotTheFile(f"{shown(answer.url)} answers with far more than it was asked for.")
     try:
-        return answer.json()
-    except ValueError as error:
-        if looks_like_html(answer.content):
-            raise html_error(answer.url, answer.content) from error
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        if looks_like_html(bytes(content)):
+            raise html_error(answer.url, bytes(content)) from error
         raise NotTheFile(f"{shown(answer.url)}: HTTP {answer.status_code}, and the answer is no JSON.") from error
 
 

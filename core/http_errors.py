@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from core.addresses import shown
 from core.errors import ConfigurationError, NetworkError, NotFoundOnServer, NotTheFile, UsageError
 
 if TYPE_CHECKING:
@@ -34,21 +35,6 @@ class MayHeal(Exception):
         """No server answered at all: its name is not known, or nobody takes the connection."""
         self.waited_long = waited_long
         """It took a whole deadline to see that."""
-
-
-ADDRESS = re.compile(
-    r"(file://|[a-z][a-z0-9+.-]*://(?!/))(?:[^/?#\s]*@)?((?:[\w.-]*|\[[\da-f:.]+\])(?::\d{0,5})?(?:/[^?#]*)?)",
-    re.IGNORECASE,
-)
-"""Start with the scheme; what follows the user's name and password, up to the query."""
-SECRET = re.compile(r"\?|:.*@", re.DOTALL)
-
-
-def shown(url: str) -> str:
-    """`url` for people and logs: without user name, password and query, also when it is malformed."""
-    if found := re.fullmatch(ADDRESS.pattern + r"(?:[?#].*)?", url, re.IGNORECASE | re.DOTALL):
-        return found[1] + found[2]
-    return (re.match(r"[a-z]+:/+|", url, re.IGNORECASE) or [""])[0] + "…" if SECRET.search(url) else url
 
 
 def split_address(url: str) -> SplitResult:

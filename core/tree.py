@@ -115,10 +115,14 @@ class Tree:
 
     def count(self, size: int) -> None:
         self._total += size
+        self.expect(self._total)
+
+    def expect(self, size: int) -> None:
+        """Raises HostileArchive when so many bytes cannot be in the archive, whether they are wanted or passed over."""
         allowed = max(self.limits.ratio_from, self.limits.ratio * self._packed_bytes)
-        if self._total > min(allowed, self.limits.total_bytes):
+        if size > min(allowed, self.limits.total_bytes):
             raise HostileArchive(
-                f"The archive of {human_bytes(self._packed_bytes)} unpacks to more than {human_bytes(self._total)}: "
+                f"The archive of {human_bytes(self._packed_bytes)} unpacks to more than {human_bytes(size)}: "
                 "it would fill the disk."
             )
 

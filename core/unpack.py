@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 OnBytes = Callable[[int], None]
+LONGEST_LINK = 4096
+"""Bytes of where a link leads to: PATH_MAX."""
+XZ_MEMORY = 256 * 1024 * 1024
+"""Bytes; `xz -9` makes files that take 65 MiB."""
 
 
 def unpack_tar(
@@ -54,6 +58,7 @@ def unpack_tar(
             stream = _decompressed(file, archive)
             with stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_header_class(tree.limits)) as tar:
                 for member in tar:
+                    tree.expect(tar.offset)  # up to there `tarfile` passes over piece by piece, as if it were there
                     parts = _selected(tree.parts(member.name), subfolder, exclude)
                     if parts is not None:
                         _add_tar_member(tree, tar, member, parts, subfolder)
@@ -105,9 +110,7 @@ def unpack_zip_into(
             parts = _selected(tree.parts(info.filename), subfolder, exclude)
             if parts is None:
                 continue
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise DamagedArchive(f"{archive.name} cannot be read: compression {info.compress_type} is unknown.")
-            kind = stat.S_IFMT(info.external_attr >> 16)
+            kind = stat.S_IFMT(_known_compression(archive, info).external_attr >> 16)
             if info.is_dir():
                 tree.folder(parts)
             elif kind == stat.S_IFLNK:
@@ -126,6 +129,15 @@ def unpack_zip_into(
         return replace(done, entries=tuple(entries))
 
 
+def read_zip_member(archive: Path, member: str) -> Iterator[bytes]:
+    """The content of one file in a zip, piece by piece. Raises DamagedArchive, also when it is not there."""
+    with _damage(archive), zipfile.ZipFile(archive) as file:
+        info = _known_compression(archive, file.getinfo(member))
+        with file.open(info) as content:
+            while chunk := content.read(CHUNK):
+                yield chunk
+
+
 def unpacked_bytes(archive: Path, limits: Limits | None = None) -> int:
     """What the directory of a zip says that it unpacks to. Raises DamagedArchive, HostileArchive."""
     with _damage(archive), zipfile.ZipFile(archive) as file:
@@ -133,6 +145,13 @@ def unpacked_bytes(archive: Path, limits: Limits | None = None) -> int:
     if total > (limits or Limits()).total_bytes:
         raise HostileArchive(f"{archive.name} says that it unpacks to {human_bytes(total)}: it would fill the disk.")
     return total
+
+
+def _known_compression(archive: Path, info: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """`info` if it is packed in one of the ways that everybody uses: others may ask for any amount of memory."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DamagedArchive(f"{archive.name} cannot be read: compression {info.compress_type} is unknown.")
+    return info
 
 
 def _selected(parts: Parts, subfolder: str, exclude: Sequence[str]) -> Parts | None:
@@ -171,10 +190,11 @@ def _add_tar_member(tree: Tree, tar: tarfile.TarFile, member: tarfile.TarInfo, p
 
 
 def _link_text(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
-    if info.file_size > 4096:
+    if info.file_size > LONGEST_LINK:
         raise HostileArchive(f"The archive holds the link {info.filename!r} with a target of {info.file_size} bytes.")
     try:
-        return file.read(info).decode()
+        with file.open(info) as content:  # not `file.read`: it makes room for what the entry claims to have packed
+            return content.read(LONGEST_LINK).decode()
     except UnicodeDecodeError as error:
         raise HostileArchive(f"The link {info.filename!r} leads to a name that is not text.") from error
 
@@ -237,10 +257,55 @@ def _decompressed(file: io.BufferedReader[_Counted], archive: Path) -> IO[bytes]
     if magic.startswith(b"\x1f\x8b"):
         return cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="rb"))
     if magic.startswith(b"\xfd7zXZ"):
-        return cast(IO[bytes], lzma.LZMAFile(file, "rb"))
+        return io.BufferedReader(_Unxz(file))
     if magic.startswith(b"PK"):
         raise DamagedArchive(f"{archive.name} is a zip file, not a tar archive.")
     return file
+
+
+class _Unxz(io.RawIOBase):
+    """The plain bytes of an xz file, of one stream or several. A file says itself how much memory it takes: bounded."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._stream = self._new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        view = memoryview(buffer)
+        while True:
+            if self._stream.eof and not self._begin_next():
+                return 0
+            data = b""
+            if self._stream.needs_input and not (data := self._file.read(CHUNK)):
+                raise EOFError("the compressed data ends too early")
+            try:
+                plain = self._stream.decompress(data, len(view))
+            except lzma.LZMAError as error:
+                if "limit" in str(error):
+                    raise HostileArchive(
+                        f"The archive asks for more than {human_bytes(XZ_MEMORY)} of memory to be unpacked."
+                    ) from error
+                raise
+            if plain:
+                view[: len(plain)] = plain
+                return len(plain)
+
+    def _begin_next(self) -> bool:
+        """Begins the stream that follows; False when nothing but padding does (xz file format, 2.2)."""
+        rest = self._stream.unused_data
+        while not (rest := rest.lstrip(b"\0")):
+            if not (rest := self._file.read(CHUNK)):
+                return False
+        self._stream = self._new()
+        self._stream.decompress(rest, 0)
+        return True
+
+    @staticmethod
+    def _new() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
 
 
 def _header_class(limits: Limits) -> type[tarfile.TarInfo]:

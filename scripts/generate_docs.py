@@ -19,6 +19,7 @@ from deploy.hdc.errors import OPERATIONS, Fault, read_faults  # noqa: E402
 from native.openharmony.failures import load_failures  # noqa: E402
 from native.recipe.exit_status import StatusTable, load_statuses  # noqa: E402
 from tests.shared.fault_rules import expected_table, load_rules  # noqa: E402
+from toolchains.catalogue import read_catalogue  # noqa: E402
 
 
 def errors_page() -> str:
@@ -184,6 +185,25 @@ def hdc_page() -> str:
     return _with_tables("docs/hdc.md", {"messages": lines})
 
 
+def sdk_page() -> str:
+    """The page of the SDK with what each release holds."""
+    lines = [
+        "| Release | API | Packages | clang | CMake | musl | hdc | MindSpore Lite | NNRt | DAYU200's image | Notes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for release in read_catalogue().releases:
+        kind = "" if release.release_type == "Release" else f" {release.release_type}"
+        known = f" ({release.libraries.mindspore_lite_known})" if release.libraries.mindspore_lite_known else ""
+        cells = [
+            *(release.version, str(release.api_level), release.sdk_version + kind, release.clang, release.cmake),
+            *(release.musl, release.hdc, f"`{release.libraries.mindspore_lite}`{known}"),
+            *(", ".join(f"`{name}`" for name in release.libraries.nnrt), f"`{release.dayu200_image}`"),
+            " ".join(release.notes),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return _with_tables("docs/sdk.md", {"releases": lines})
+
+
 def _with_tables(page: str, tables: dict[str, list[str]]) -> str:
     """A page written by hand, with the lines between its marks made anew."""
     text = (ROOT / page).read_text()
@@ -216,6 +236,7 @@ PAGES = {
     "docs/source-failures.md": source_failures_page,
     "docs/emulated-board.md": emulated_board_page,
     "docs/hdc.md": hdc_page,
+    "docs/sdk.md": sdk_page,
 }
 
 if __name__ == "__main__":

@@ -62,13 +62,13 @@ def main() -> int:
 
 def page(results: dict[Cell, str], failed: dict[Cell, str], clang: str) -> str:
     """The table, as Markdown."""
-    zig = find_zig()
+    zig, left = find_zig(), len(cells()) - len(results) - len(failed)
     lines = [
         "# CPU tunings, host toolchains and programs",
         "",
         f"Made by `scripts/tuning_matrix.py` on {datetime.now(UTC):%Y-%m-%d}, on {platform.system()} {platform.machine()}:",
-        f"{len(results)} of the {len(cells())} combinations that there are were good, {len(failed)} failed, the others were",
-        f"not run. zig is ziglang {zig.version} (clang {zig.clang}), static; ohos is the tests' stand-in SDK ({clang}, docs/standin-sdk.md),",
+        f"{len(results)} of the {len(cells())} combinations that there are were good, {len(failed)} failed, {left} were not run.",
+        f"zig is ziglang {zig.version} (clang {zig.clang}), static; ohos is the tests' stand-in SDK ({clang}, docs/standin-sdk.md),",
         "not a published one, and has no x86_64.",
         "",
         "Of llama.cpp and whisper.cpp those sources were compiled that write a CPU's instructions themselves; agent, mslite",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,13 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pyt
     monkeypatch.setenv("OHFORGE_LEASE_DIR", str(tmp_path / "leases"))
     yield
     assert list(temporary.glob(OURS)) == []
+
+
+@pytest.fixture
+def any_depth(tmp_path: Path) -> Iterator[None]:
+    """For a test that makes trees which pytest cannot remove."""
+    yield
+    subprocess.run(["rm", "-rf", *tmp_path.iterdir()], check=True)
 
 
 @pytest.fixture

@@ -40,8 +40,6 @@ class Archive:
     sha256: str = ""
     pins: int = 0
     """Independent public sources that agree on `sha256`."""
-    prefix: str = ""
-    prefix_known: str = ""
 
     @property
     def size_in_bytes(self) -> int | None:
@@ -56,7 +54,8 @@ class Libraries:
 
     mindspore_lite: str
     nnrt: tuple[str, ...]
-    mindspore_lite_known: str = "read"
+    mindspore_lite_known: str = ""
+    """``inferred``, where it was not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,6 @@ class Release:
 
     version: str
     """As the release is called, for example ``5.0.0``."""
-    tag: str
     sdk_version: str
     """As its packages are called, for example ``5.0.0.71``."""
     api_level: int
@@ -73,16 +71,12 @@ class Release:
     folder: str
     archives: tuple[Archive, ...]
     clang: str
-    clang_build: str
     cmake: str
     musl: str
     hdc: str
     libraries: Libraries
     dayu200_image: str
     full_version: str = ""
-    tag_sdk_version: str = ""
-    tag_release_type: str = ""
-    native_zip_bytes: int = 0
     notes: tuple[str, ...] = ()
 
     @property

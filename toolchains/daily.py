@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from core.addresses import shown
 from core.errors import NotFoundOnServer, NotTheFile
 from core.http import post_json
-from core.http_errors import shown
 from core.session import Session
 from toolchains.catalogue import read_catalogue
 

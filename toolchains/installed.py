@@ -15,8 +15,8 @@ from typing import Any
 
 from core.deadline import Deadline
 from core.dry import Would
-from core.errors import CannotWrite, IntegrityError, InvalidData, SdkNotFound, nearest
-from core.files import folders_in, remove_tree, sha256_json, write_atomic, write_json
+from core.errors import IntegrityError, InvalidData, SdkNotFound, nearest
+from core.files import files_in, remove_all, remove_tree, sha256_json, write_atomic, write_json
 from core.locks import hold
 from core.session import Session
 from core.tree import Entry
@@ -206,14 +206,12 @@ def _find_removable(session: Session, name: str) -> InstalledSdk | list[Path]:
 def _remove_begun(session: Session, folder: Path) -> int:
     with lock_for(session, folder.name.removeprefix(".new-")):
         size = _size_of(folder)
-        remove_tree(folder)
-        if folder.exists():
-            raise CannotWrite(f"{folder} cannot be removed: somebody else has written in it, or it is read-only.")
+        remove_all(folder)
         return size
 
 
 def _size_of(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in _files_in(folder))
+    return sum(path.lstat().st_size for path in files_in(folder))
 
 
 def sweep(session: Session, name: str) -> None:
@@ -346,13 +344,7 @@ def _extras(sdk: InstalledSdk, listed: Mapping[str, Iterable[Entry]]) -> Iterato
     for component in sdk.components:
         known = {entry.name for entry in listed.get(component, ())}
         root = sdk.folder / component
-        for path in _files_in(root):
+        for path in files_in(root):
             relative = path.relative_to(root).as_posix()
             if relative not in known and "__pycache__" not in relative:
                 yield f"{component}/{relative} was not in the package"
-
-
-def _files_in(root: Path) -> Iterator[Path]:
-    """All files and links below `root`."""
-    for folder in folders_in(root):
-        yield from (path for path in folder.iterdir() if path.is_symlink() or not path.is_dir())

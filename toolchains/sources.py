@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from core.addresses import shown
 from core.errors import (
     IntegrityError,
     NotFoundOnServer,
@@ -22,7 +23,7 @@ from core.errors import (
 )
 from core.fallback import Fallback
 from core.http import Fetch, post_json, read_small
-from core.http_errors import shown, split_address, with_path
+from core.http_errors import split_address, with_path
 from core.session import Session
 from core.trust import recall_first_seen
 from toolchains.catalogue import HOST_FOLDERS, Archive, Release, read_catalogue

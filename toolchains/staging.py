@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.addresses import shown
 from core.download import download_cached
 from core.errors import IntegrityError
 from core.files import human_bytes, remove_tree, require_space, sha256_file
 from core.http import Fetch, path_of_file_url, read_on
-from core.http_errors import shown
 from core.session import Session
 from core.tree import Entry
 from core.trust import check_first_seen

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, ClassVar
 
+from core.addresses import without_secrets
+
 
 class Category(Enum):
     """Kinds of failure; the value is the exit status (64 to 99 are ours, all else is a program's)."""
@@ -41,9 +43,9 @@ class OhforgeError(Exception):
     default_remedy: ClassVar[str] = ""
 
     def __init__(self, message: str, *, remedy: str | None = None, **details: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = self.default_remedy if remedy is None else remedy
+        self.message = without_secrets(message)
+        super().__init__(self.message)
+        self.remedy = without_secrets(self.default_remedy if remedy is None else remedy)
         self.details = details
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 
+from core.addresses import quoted
 from core.errors.base import Category, OhforgeError
 
 
@@ -113,13 +114,21 @@ class InternalError(OhforgeError):
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def explain_exception(error: BaseException) -> NotEnoughSpace | InternalError:
-    """Our error for an exception that nobody expected: a full disk can be met wherever something is written."""
+def explain_exception(error: BaseException) -> OhforgeError:
+    """Our error for an exception that nobody expected.
+
+    A full disk can be met wherever something is written, and a name that is too long wherever one comes from outside.
+    """
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         place = f"for {error.filename}" if error.filename else "on the disk, or where the output goes"
         return NotEnoughSpace(
             f"There is no room {place}: {error.strerror}.",
             remedy="Free some space, or move what is written: ohforge.runs_dir, ohforge.build_dir, OHFORGE_CACHE_DIR.",
+        )
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return CannotWrite(
+            f"No file or folder here can have the name {str(error.filename)[:300]!r}: it is too long.",
+            remedy="Choose a shorter name, or another folder.",
         )
     # Python tells of full disks no other way where it looks for the folder of temporary files.
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):
@@ -143,4 +152,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     """The error for a name that is not among `known`, with the nearest one."""
-    return UnknownName(f"There is no {kind} {name!r}; {nearest(name, known)}.")
+    return UnknownName(f"There is no {kind} {quoted(name)}; {nearest(name, known)}.")

@@ -84,6 +84,8 @@ def _profile(name: str, value: dict[str, Any], emulated: bool) -> Profile:
         arches=tuple(value["arches"]),
         static_only=tuple(value["static_only"]),
         device_dir=value.get("device_dir", "/data/local/tmp"),
+        memory_rate=value.get("rates", {}).get("memory", 0.0) * 1e6,
+        storage_rate=value.get("rates", {}).get("storage", 0.0) * 1e6,
         emulated=emulated,
     )
 

@@ -41,6 +41,10 @@ class Profile:
     static_only: tuple[str, ...]
     """Arches of which only static programs run (no loader on the board)."""
     device_dir: str = "/data/local/tmp"
+    memory_rate: float = 0.0
+    """Bytes a second that its memory is read with; 0: not known."""
+    storage_rate: float = 0.0
+    """Bytes a second that a file is read with from its storage, from begin to end; 0: not known."""
     emulated: bool = False
 
 

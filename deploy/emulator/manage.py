@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +14,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from core.configuration import load_settings
 from core.console import Console, closed_when_full
 from core.errors import Interrupted, OhforgeError, UnknownName, UsageError, explain_exception, nearest
-from core.files import read_amount
+from core.files import read_amount, remove_all
 from deploy.board.profiles import list_profiles, load_profile
 from deploy.emulator.board.boards import (
     DATA,
@@ -26,6 +24,7 @@ from deploy.emulator.board.boards import (
     NETWORKS,
     PREFIX,
     EmulatedBoard,
+    board_folder,
     boards_home,
     create_board,
     is_running,
@@ -40,7 +39,6 @@ from deploy.emulator.stand_in.program import write_stand_in
 
 PROGRAM = "ohforge-emulator"
 SHELLS = ("bash", "fish", "zsh")
-SERIAL = re.compile(r"\w[\w.-]*")
 Answer = tuple[dict[str, Any], Iterable[str]]
 """What a command tells: the fields of its JSON object, and its lines for people."""
 
@@ -159,10 +157,9 @@ def create(
     library: tuple[str, ...],
 ) -> Answer:
     """Makes a board, or changes the settings of one; a running one takes them when it is started anew."""
-    if not SERIAL.fullmatch(serial):
-        raise UsageError(f"{serial!r} cannot be the name of a board: letters, digits, and . _ - between them.")
+    folder = board_folder(serial)
     libraries = dict(_pair(entry) for entry in library)
-    if profile or not (boards_home() / serial / "board.json").exists():
+    if profile or not (folder / "board.json").exists():
         load_profile(profile or serial.removeprefix(PREFIX))
     if release is not None:
         find_release(release)
@@ -215,7 +212,7 @@ def remove(serial: str) -> Answer:
     """Stops a board and deletes its folder."""
     board = _board(serial)
     stop_board(board)
-    shutil.rmtree(board.folder)
+    remove_all(board.folder)
     return {"removed": str(board.folder)}, [f"{board.folder} removed"]
 
 
@@ -292,7 +289,7 @@ def _describe(board: EmulatedBoard) -> dict[str, Any]:
 
 
 def _board(serial: str) -> EmulatedBoard:
-    folder = boards_home() / serial
+    folder = board_folder(serial)
     if not (folder / "board.json").exists():
         if serial.removeprefix(PREFIX) in list_profiles():
             return create_board(serial)

@@ -340,11 +340,14 @@ def _emulated_home(session: Session) -> Path:
 
 
 def _emulated_board(session: Session, serial: str, profile: str, why: str) -> Board:
+    from deploy.emulator.board.boards import board_folder
+
     check_key(serial)
+    folder = board_folder(serial, _emulated_home(session))
     loaded = load_profile(profile, emulated=True)
     name = serial.removeprefix(EMULATED)
     if name != profile:
-        kind = _kind_of_emulated(session, _emulated_home(session) / serial, profile)
+        kind = _kind_of_emulated(session, folder, profile)
         if name in list_profiles() or kind != profile:
             raise ConfigurationError(
                 f"The emulated board {serial} is of the kind {kind}, but ohforge.boards says {profile}.",

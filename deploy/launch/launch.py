@@ -17,7 +17,7 @@ from deploy.board.protocol import Board, ShellResult
 from deploy.hdc.choose import choose_board
 from deploy.hdc.paths import check_local_file
 from deploy.launch.build_choice import choose_build, forget_arches
-from deploy.launch.model_inputs import accompany_model
+from deploy.launch.model_inputs import accompany_model, require_computable
 from deploy.launch.request import LaunchRequest
 from deploy.run.execute import execute
 from deploy.run.preflight import Binary, binary_of_elf, binary_of_product
@@ -75,10 +75,18 @@ def ready_model(session: Session, board: Board, model: Model, request: LaunchReq
     name = _name_on_board(model.path)
     words = (*spec.command(name, beside.parameters), *beside.arguments, *request.arguments)
     build = choose_build(session, board, request, recipe.name, (spec.product,))
+    require_computable(model, build)
     run = dataclasses.replace(
         _of_product(recipe.name, recipe.version, spec.product, words),
         program=recipe.name,
-        files=(FileToPlace(local=model.path, name=name, sha256=model.sha256), *beside.files),
+        files=(
+            FileToPlace(local=model.path, name=name, sha256=model.sha256),
+            *(
+                FileToPlace(local=piece.path, name=_name_on_board(piece.path), sha256=piece.sha256)
+                for piece in model.pieces
+            ),
+            *beside.files,
+        ),
         model=model,
         spec=spec,
     )

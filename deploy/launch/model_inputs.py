@@ -11,9 +11,13 @@ from core.errors import ModelError, UsageError
 from deploy.transfer.placement import FileToPlace
 
 if TYPE_CHECKING:
+    from native.build.ensure import BuildLook
     from native.models.models import Model
     from native.recipe.runspec import Value
 
+ZIG = "zig"
+"""The toolchain whose builds hold the reference runtime (the rules of the recipe mslite)."""
+LISTED = 6
 PLACE = "inputs/"
 """Folder below the run's, so that no input can take the place of the program or be fetched as an output."""
 
@@ -55,6 +59,20 @@ def accompany_model(
         files.append(FileToPlace(local=local, name=f"{PLACE}labels/{local.name}"))
         parameters = {"top": 5, **parameters, "labels": f"{PLACE}labels/{local.name}"}
     return Accompaniment(files=tuple(files), arguments=prepared.arguments, parameters=parameters)
+
+
+def require_computable(model: Model, build: BuildLook) -> None:
+    """Raises ModelError for a ``.ms`` model that the program, built with our reference runtime in it, cannot compute."""
+    from native.models.models import REFERENCE_LACKS
+
+    lacks = model.summary.get(REFERENCE_LACKS)
+    if not isinstance(lacks, list) or not lacks or build.plan.toolchain.name != ZIG:
+        return
+    raise ModelError(
+        f"{model.path} cannot be run with the reference runtime, which takes the place of MindSpore Lite in what zig "
+        f"builds. It lacks: {', '.join(lacks[:LISTED])}{' …' if len(lacks) > LISTED else ''}.",
+        remedy="Build with an ohos-sdk (--toolchain ohos, `ohforge sdk.fetch`) for the MindSpore Lite of the board.",
+    )
 
 
 def _weights(model: Model, name: str) -> FileToPlace:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import os
 import re
 import threading
@@ -25,6 +26,7 @@ from typing import Any, Literal
 from core.deadline import Deadline
 from core.dry import Would
 from core.errors import BoardBusy, OhforgeError, UsageError
+from core.patience import Patience
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.lease.owner import Owner, boot_id, current_owner, current_user, steady_time
@@ -32,8 +34,8 @@ from deploy.lease.shared_file import FOLDER_MODE, SharedFile, change_shared, rea
 
 TERM_SECONDS = 120.0
 RENEW_SECONDS = 15.0
-LOOK_SECONDS = 0.5
-"""Between two looks at a board that someone else uses."""
+LOOKS = Patience(pause=0.5)
+"""At a board that someone else uses."""
 LONGEST_PURPOSE = 200
 LONGEST_SECONDS = 30 * 86400.0
 LONGEST_WORDS = {"user": 64, "host": 64, "boot": 40, "namespace": 40}
@@ -223,20 +225,19 @@ def _wait_and_change(session: Session, place: LeasePlace, owner: Owner, take: Ca
     """Calls `take` on the file as soon as nobody else holds the board; returns what it returned."""
     waiting = Deadline.after(session.settings.timeouts.lease, f"board {place.serial}")
     told = ""
-    while True:
+    for _ in itertools.chain([None], LOOKS.rounds(waiting)):
         with place.change() as shared:
             if shared.damaged:
                 session.console.warn(f"the note of who uses board {place.serial} was damaged; it is begun anew")
             holder = _holder_against(session, place, shared, owner)
             if holder is None:
                 return take(shared)
-        if waiting.expired:
-            raise _busy(place, holder, f"waited {waiting.seconds:g} s")
-        if told != (told := holder.owner.describe()):
+        busy = _busy(place, holder, f"waited {waiting.seconds:g} s")
+        if not waiting.expired and told != (told := holder.owner.describe()):
             session.console.info(
                 f"board {place.serial} is used by {holder.describe()}; waiting up to {waiting.remaining:.0f} s for it"
             )
-        time.sleep(min(LOOK_SECONDS, waiting.remaining))
+    raise busy
 
 
 def _holder_against(session: Session, place: LeasePlace, shared: SharedFile, owner: Owner) -> Lease | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from core.deadline import Deadline
 from core.errors import ContentDiffers, RemoteFileMissing, TransferError
-from core.files import sha256_file
+from core.files import make_folder, sha256_file
 from core.session import Session
 from deploy.agent.agent import agents_for_hashing
 from deploy.board.protocol import Board
@@ -24,6 +25,8 @@ from deploy.transfer.push import check_name
 from deploy.transfer.store import HASH_BYTES_PER_SECOND, md5_file
 
 POLL_SECONDS = 0.5
+PART_NAME = f".ohforge-{secrets.token_hex(8)}.part"
+"""Of what is on its way: nobody can foresee it and lay a link there, and it is as short as any name may be long."""
 EXECUTE = 0o111
 NOT_FETCHED = "it is no plain file that can be read, or hdc cannot take its name"
 _ENTRY = re.compile(rb"(sha256sum|md5sum|other|missing) (\S+) (\d{1,18}) ([x-]) (.*)", re.DOTALL)
@@ -220,7 +223,7 @@ def _shown(text: bytes) -> str:
 
 
 def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline) -> PulledFile:
-    local.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(local.parent)
     part = _part_of(local)
     waiting = deadline.within(120 + file.size / HASH_BYTES_PER_SECOND * 10, f"{remote} from board {board.serial}")
     try:
@@ -240,7 +243,7 @@ def _fetch_one(board: Board, file: RemoteFile, remote: str, local: Path, deadlin
 
 
 def _part_of(local: Path) -> Path:
-    return local.with_name(f".{local.name}.part")
+    return local.with_name(PART_NAME)
 
 
 def _umask() -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 from core.deadline import Deadline
 from core.dry import Would
 from core.errors import unknown_name
+from core.files import files_in, remove_all
 from core.locks import hold
 from core.session import Session
 from native.artifact.artifact import list_artifacts
@@ -59,7 +58,10 @@ def would_remove(found: Sequence[Path]) -> list[Would]:
 
 
 def remove_builds(found: Sequence[Path]) -> Removed:
-    """Removes what `find_builds` has found, unless another process has done so. Raises Busy for a build that goes on."""
+    """Removes what `find_builds` has found, unless another process has done so.
+
+    Raises Busy for a build that goes on, and CannotWrite.
+    """
     size, removed = 0, []
     for target in found:
         folder = target.parent if target.name == TREE else target
@@ -71,7 +73,7 @@ def remove_builds(found: Sequence[Path]) -> Removed:
             # Without its manifest a folder is an unfinished build, whatever is left when this is interrupted.
             if target == folder:
                 (folder / "artifact.json").unlink(missing_ok=True)
-            shutil.rmtree(target)
+            remove_all(target)
             removed.append(target)
     return Removed(folders=tuple(removed), size=size)
 
@@ -85,9 +87,8 @@ def _newest_folders(builds: Path) -> set[Path]:
 
 def _size_of(folder: Path) -> int:
     size = 0
-    for place, _, files in os.walk(folder):
-        for name in files:
-            # Only to say how large it is: another process may remove it just now.
-            with contextlib.suppress(FileNotFoundError):
-                size += Path(place, name).lstat().st_size
+    for path in files_in(folder):
+        # Only to say how large it is: another process may remove it just now.
+        with contextlib.suppress(FileNotFoundError):
+            size += path.lstat().st_size
     return size

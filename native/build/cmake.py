@@ -56,7 +56,7 @@ class CMake:
         argv = _configure_words(job, additions)
         stamp = sha256_json([argv, text, dict(job.environment)])
         done = job.tree / CONFIGURED
-        if not begin_tree(session, job, stamp) and done.exists():
+        if not begin_tree(session, job, stamp, anew=not done.exists()):
             return
         write_atomic(additions, text)
         _tell_old_minimum(session, job)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from typing import Protocol
 from core.deadline import Deadline
 from core.dry import Would
 from core.errors import InvalidData, SourceError
-from core.files import human_bytes, write_atomic
+from core.files import human_bytes, remove_tree, write_atomic
 from core.locks import hold
 from core.session import Session
 from native.artifact.artifact import (
@@ -283,9 +282,9 @@ def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[Pro
 
 def _stage(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
     """Lets the project say by its install step which of the files that it has built it is for."""
-    shutil.rmtree(job.staging, ignore_errors=True)
+    remove_tree(job.staging)
     if not SYSTEMS[job.system].install(session, job, log, deadline):
-        shutil.rmtree(job.staging, ignore_errors=True)
+        remove_tree(job.staging)
         session.console.detail("no install step that could be done: the products are looked for in the build tree")
 
 

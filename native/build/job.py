@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from core.errors import BuildError, NotEnoughSpace
-from core.files import write_atomic
+from core.files import remove_tree, write_atomic
 from native.artifact.elf import is_for
 from native.source.tree import copy_sources
 
@@ -82,17 +81,17 @@ class BuildLog:
         self._file.flush()
 
 
-def begin_tree(session: Session, job: BuildJob, stamp: str) -> bool:
+def begin_tree(session: Session, job: BuildJob, stamp: str, *, anew: bool = False) -> bool:
     """False when the tree was begun with the same `stamp`; else makes it anew, with its copy of the user's folder.
 
     What was made with other inputs is never gone on with: build systems do not see that an object is of those.
     """
-    if read_stamp(job) == stamp:
+    if read_stamp(job) == stamp and not anew:
         return False
-    shutil.rmtree(job.tree, ignore_errors=True)
+    remove_tree(job.tree)
     if job.origin is not None:
         session.console.detail(f"copying {job.origin} to {job.source}")
-        shutil.rmtree(job.source, ignore_errors=True)
+        remove_tree(job.source)
         copy_sources(job.origin, job.source, job.leave_out)
     write_stamp(job, stamp)
     return True

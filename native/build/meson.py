@@ -68,7 +68,7 @@ class Meson:
             argv.append("--wrap-mode=nodownload")
         stamp = sha256_json([argv, text, dict(job.environment)])
         done = job.tree / CONFIGURED
-        if not begin_tree(session, job, stamp) and done.exists():
+        if not begin_tree(session, job, stamp, anew=not done.exists()):
             return
         write_atomic(cross_file, text)
         session.console.info(f"configuring {job.title}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import BuildError, ProductMissing, UnfitProduct
-from core.files import sha256_file
+from core.files import LETTERS_OF_NAME, sha256_file
 from native.artifact.artifact import Product
 from native.artifact.elf import ElfInfo, inspect_elf
 from native.build.prefix import libraries_in
@@ -36,7 +36,7 @@ def take_product(session: Session, spec: ProductSpec, job: BuildJob, folder: Pat
         raise ProductMissing(f"{job.title} was built, but there is no {spec.path} in {root}{there}.")
     place = folder / PLACE / (spec.file or built.name)
     place.parent.mkdir(exist_ok=True)
-    fresh = place.with_name(f".{place.name}.new")
+    fresh = place.with_name(f".{place.name[:LETTERS_OF_NAME]}.new")
     try:
         shutil.copy(built, fresh)
         if spec.strip and spec.kind != "file" and job.toolchain.strip:

@@ -51,7 +51,19 @@ TENSOR_TYPES: dict[int, TensorType] = {
     39: TensorType("MXFP4", 32, 17),
     40: TensorType("NVFP4", 64, 36),
     41: TensorType("Q1_0", 128, 18),
+    42: TensorType("Q2_0", 64, 18),
 }
+REMOVED_TYPES: dict[int, tuple[str, str]] = {
+    4: ("Q4_2", "Q4_0"),
+    5: ("Q4_3", "Q4_1"),
+    31: ("Q4_0_4_4", "Q4_0"),
+    32: ("Q4_0_4_8", "Q4_0"),
+    33: ("Q4_0_8_8", "Q4_0"),
+    36: ("IQ4_NL_4_4", "IQ4_NL"),
+    37: ("IQ4_NL_4_8", "IQ4_NL"),
+    38: ("IQ4_NL_8_8", "IQ4_NL"),
+}
+"""Types that files once had and that llama.cpp reads no more: name, and the type that took its place."""
 FILE_TYPES: dict[int, str] = dict(enumerate(("F32", "F16", "Q4_0", "Q4_1"))) | {
     7: "Q8_0",
     8: "Q5_0",
@@ -84,5 +96,6 @@ FILE_TYPES: dict[int, str] = dict(enumerate(("F32", "F16", "Q4_0", "Q4_1"))) | {
     38: "MXFP4_MOE",
     39: "NVFP4",
     40: "Q1_0",
+    41: "Q2_0",
 }
 """What the number in ``general.file_type`` calls the mixture of types in a file (``llama.h``, ``llama_ftype``)."""

@@ -6,47 +6,27 @@ before it is used, so a damaged or hostile file costs neither memory nor time. V
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
-import struct
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from core.errors import ModelError
 from core.files import human_bytes
 from native.formats.foreign import HEAD_BYTES, recognise
-from native.formats.ggml import FILE_TYPES, TENSOR_TYPES, TensorType
+from native.formats.ggml import FILE_TYPES, REMOVED_TYPES, TENSOR_TYPES, TensorType
+from native.formats.gguf_reader import GgufReader, LongArray
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
+LARGEST_ALIGNMENT = 1 << 31
+NEWER_BELOW = 256
+"""A number that is not known and less than this one comes from a newer llama.cpp; a larger one from damage."""
 MAX_DIMENSIONS = 4
-MAX_DEPTH = 4
-"""Arrays within arrays; none are known to exist."""
-KEPT_ELEMENTS = 4096
-"""Longer arrays (vocabularies) are not kept, only counted."""
-ITEM_LIMIT = 4_000_000
-"""Entries, texts and elements that are read from one file before it is called hostile: a sparse file of a few kilobytes on
-the disk can claim more than any memory holds. The largest vocabularies have some hundred thousand."""
-TEXT_BYTES = 16
-"""Bytes of a text that count as one item."""
-SMALLEST_ENTRY = {"metadata": 8 + 4 + 1, "tensors": 8 + 4 + 4 + 8}
-"""Bytes that one entry takes at least."""
-SCALARS: dict[int, struct.Struct] = {
-    0: struct.Struct("<B"),
-    1: struct.Struct("<b"),
-    2: struct.Struct("<H"),
-    3: struct.Struct("<h"),
-    4: struct.Struct("<I"),
-    5: struct.Struct("<i"),
-    6: struct.Struct("<f"),
-    7: struct.Struct("<?"),
-    10: struct.Struct("<Q"),
-    11: struct.Struct("<q"),
-    12: struct.Struct("<d"),
-}
-STRING, ARRAY = 8, 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,43 +48,88 @@ class GgufTensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LongArray:
-    """An array of the metadata that was only counted."""
-
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class GgufInfo:
     """What a GGUF file says of itself. Numbers that the file lacks are 0, texts empty."""
 
     version: int
     file_size: int
     architecture: str
+    """Empty for files that are no model of their own, such as the later pieces of a split one."""
     name: str
     licence: str
     file_type: str
     """Name of the mixture of tensor types, for example ``Q4_K_M``."""
-    context_length: int
-    layers: int
-    embedding_length: int
-    feed_forward_length: int
-    heads: int
-    kv_heads: int
     vocabulary: int
-    parameters: int
-    weight_bytes: int
-    type_bytes: dict[str, int]
-    """Bytes of weights by tensor type, most first."""
     chat_template: bool
     data_offset: int
     alignment: int
     metadata: dict[str, Any]
     tensors: tuple[GgufTensor, ...]
 
+    @cached_property
+    def parameters(self) -> int:
+        return sum(tensor.elements for tensor in self.tensors)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        return sum(tensor.size for tensor in self.tensors)
+
+    @cached_property
+    def type_bytes(self) -> dict[str, int]:
+        """Bytes of weights by tensor type, most first."""
+        by_type: dict[str, int] = defaultdict(int)
+        for tensor in self.tensors:
+            by_type[tensor.type] += tensor.size
+        return dict(sorted(by_type.items(), key=lambda entry: -entry[1]))
+
     @property
     def bits_per_weight(self) -> float:
         return self.weight_bytes * 8 / self.parameters if self.parameters else 0.0
+
+    @property
+    def context_length(self) -> int:
+        return self.of_architecture("context_length")
+
+    @property
+    def layers(self) -> int:
+        return self.of_architecture("block_count")
+
+    @property
+    def embedding_length(self) -> int:
+        return self.of_architecture("embedding_length")
+
+    @property
+    def feed_forward_length(self) -> int:
+        return self.of_architecture("feed_forward_length")
+
+    @property
+    def heads(self) -> int:
+        return self.of_architecture("attention.head_count")
+
+    @property
+    def kv_heads(self) -> int:
+        return self.of_architecture("attention.head_count_kv") or self.heads
+
+    @property
+    def pieces(self) -> int:
+        """Files that the model was split into; 1: it was not."""
+        return max(1, self.number("split.count"))
+
+    @property
+    def piece(self) -> int:
+        """Which of them this is, counted from 0."""
+        return self.number("split.no")
+
+    def number(self, key: str) -> int:
+        """A whole number of the metadata; 0 when it is not there, the largest where there is one for each layer."""
+        value = self.metadata.get(key, 0)
+        if isinstance(value, tuple):
+            value = max((item for item in value if isinstance(item, int)), default=0)
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+    def of_architecture(self, name: str) -> int:
+        """As `number`, for a key of the model's architecture."""
+        return self.number(f"{self.architecture}.{name}")
 
 
 def read_gguf(path: Path) -> GgufInfo:
@@ -117,14 +142,14 @@ def read_gguf(path: Path) -> GgufInfo:
         if size == 0:
             raise ModelError(f"{path} is empty: a download that failed leaves such files.")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _read(_Reader(content, path))
+            return _read(GgufReader(content, path))
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ModelError(f"There is no model file {path}.") from error
     except (OSError, ValueError) as error:  # mmap refuses pipes and folders with ValueError
         raise ModelError(f"{path} cannot be read: {error}.") from error
 
 
-def _read(reader: _Reader) -> GgufInfo:
+def _read(reader: GgufReader) -> GgufInfo:
     version = _read_version(reader)
     tensor_count, metadata_count = reader.count("tensors"), reader.count("metadata")
     metadata: dict[str, Any] = {}
@@ -137,29 +162,44 @@ def _read(reader: _Reader) -> GgufInfo:
         lengths[key] = value.count if isinstance(value, LongArray) else len(value) if isinstance(value, tuple) else 0
     tensors = tuple(_read_tensor(reader) for _ in range(tensor_count))
     alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
-    if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
+    whole = isinstance(alignment, int) and not isinstance(alignment, bool) and 0 < alignment <= LARGEST_ALIGNMENT
+    if not whole or alignment & (alignment - 1):
         raise reader.error(f"has the alignment {alignment!r}, which is no power of two")
     data_offset = -(-reader.position // alignment) * alignment
     _check_tensors(reader, tensors, alignment, data_offset)
     return _summarise(reader, version, metadata, lengths, tensors, alignment, data_offset)
 
 
-def _read_version(reader: _Reader) -> int:
+def _read_version(reader: GgufReader) -> int:
     head = bytes(reader.content[:HEAD_BYTES])
     if not head.startswith(MAGIC):
         foreign = recognise(head)
         looks = f"looks like {foreign.title}" if foreign else f"begins with {head[:4]!r} instead of {MAGIC!r}"
-        raise ModelError(f"{reader.path} is not a GGUF model: it {looks}.")
+        remedy = foreign.remedy if foreign else None
+        raise ModelError(f"{reader.path} is not a GGUF model: it {looks}.", remedy=remedy)
     reader.position = len(MAGIC)
     version = int(reader.scalar(4))
     if version in VERSIONS:
         return version
-    if int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS:
-        raise reader.error("is a GGUF file for big-endian machines, which no board of ours is")
-    raise reader.error(f"is GGUF version {version}; versions {' and '.join(map(str, VERSIONS))} can be read")
+    if int.from_bytes(version.to_bytes(4, "little"), "big") in (1, *VERSIONS):
+        raise ModelError(
+            f"{reader.path} is a GGUF file for big-endian machines, which no board of ours is.",
+            remedy="Take the model's usual file, or turn this one with `gguf-convert-endian FILE little` (Python's gguf).",
+        )
+    if version == 1:
+        raise ModelError(
+            f"{reader.path} is GGUF version 1, which was in use for a few weeks of 2023; llama.cpp reads it no more.",
+            remedy="Fetch a newer file of the model, or convert the original one again.",
+        )
+    if version < NEWER_BELOW:
+        raise ModelError(
+            f"{reader.path} is GGUF version {version}; versions {' and '.join(map(str, VERSIONS))} can be read.",
+            remedy="Take a file of version 3 of the model.",
+        )
+    raise reader.error(f"claims to be GGUF version {version}")
 
 
-def _read_tensor(reader: _Reader) -> GgufTensor:
+def _read_tensor(reader: GgufReader) -> GgufTensor:
     name = reader.text()
     dimensions = int(reader.scalar(4))
     if not 1 <= dimensions <= MAX_DIMENSIONS:
@@ -168,11 +208,28 @@ def _read_tensor(reader: _Reader) -> GgufTensor:
     number, offset = int(reader.scalar(4)), int(reader.scalar(10))
     kind = TENSOR_TYPES.get(number)
     if kind is None:
-        raise reader.error(f"stores the tensor {name[:80]!r} with the type number {number}, which is not known here")
+        raise _unknown_type(reader, name, number)
     return GgufTensor(name=name, type=kind.name, shape=shape, offset=offset, size=_size(reader, name, shape, kind))
 
 
-def _size(reader: _Reader, name: str, shape: tuple[int, ...], kind: TensorType) -> int:
+def _unknown_type(reader: GgufReader, name: str, number: int) -> ModelError:
+    stores = f"stores the tensor {name[:80]!r}"
+    if number in REMOVED_TYPES:
+        old, new = REMOVED_TYPES[number]
+        return ModelError(
+            f"{reader.path} {stores} as {old}, a type that llama.cpp has removed.",
+            remedy=f"Take the {new} file of the same model"
+            + ("; it is arranged for the CPU when it is loaded." if number > 5 else "."),
+        )
+    if number < NEWER_BELOW:
+        return ModelError(
+            f"{reader.path} {stores} with the type number {number}, which is newer than the llama.cpp of the recipe.",
+            remedy="Take another quantisation of the model, such as Q4_K_M or Q8_0.",
+        )
+    return reader.error(f"{stores} with the type number {number}, which is not known here")
+
+
+def _size(reader: GgufReader, name: str, shape: tuple[int, ...], kind: TensorType) -> int:
     elements = 1
     for dimension in shape:
         elements *= dimension
@@ -186,14 +243,14 @@ def _size(reader: _Reader, name: str, shape: tuple[int, ...], kind: TensorType) 
     return elements // kind.block_elements * kind.block_bytes
 
 
-def _check_tensors(reader: _Reader, tensors: tuple[GgufTensor, ...], alignment: int, data_offset: int) -> None:
+def _check_tensors(reader: GgufReader, tensors: tuple[GgufTensor, ...], alignment: int, data_offset: int) -> None:
     if len({tensor.name for tensor in tensors}) != len(tensors):
         raise reader.error("has two tensors of the same name")
     for tensor in tensors:
         if tensor.offset % alignment:
             raise reader.error(f"puts the tensor {tensor.name[:80]!r} at {tensor.offset}, against its alignment")
     end = data_offset + max((tensor.offset + tensor.size for tensor in tensors), default=0)
-    if end > reader.size:
+    if tensors and end > reader.size:
         missing = end - reader.size
         raise ModelError(
             f"{reader.path} is cut short: it has {reader.size} bytes, but its tensors end at {end}; "
@@ -204,7 +261,7 @@ def _check_tensors(reader: _Reader, tensors: tuple[GgufTensor, ...], alignment: 
 
 
 def _summarise(
-    reader: _Reader,
+    reader: GgufReader,
     version: int,
     metadata: dict[str, Any],
     lengths: dict[str, int],
@@ -212,143 +269,24 @@ def _summarise(
     alignment: int,
     data_offset: int,
 ) -> GgufInfo:
-    architecture = _text(metadata.get("general.architecture"))
-    if not architecture:
-        raise reader.error("does not name its architecture (general.architecture)")
-
-    def number(name: str) -> int:
-        value = metadata.get(f"{architecture}.{name}", 0)
-        if isinstance(value, tuple):  # one value for each layer: the largest decides what it takes
-            value = max((item for item in value if isinstance(item, int)), default=0)
-        return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-    by_type: dict[str, int] = defaultdict(int)
-    for tensor in tensors:
-        by_type[tensor.type] += tensor.size
-    return GgufInfo(
+    info = GgufInfo(
         version=version,
         file_size=reader.size,
-        architecture=architecture,
+        architecture=_text(metadata.get("general.architecture")),
         name=_text(metadata.get("general.name")),
         licence=_text(metadata.get("general.license")),
         file_type=FILE_TYPES.get(metadata.get("general.file_type", -1), ""),
-        context_length=number("context_length"),
-        layers=number("block_count"),
-        embedding_length=number("embedding_length"),
-        feed_forward_length=number("feed_forward_length"),
-        heads=number("attention.head_count"),
-        kv_heads=number("attention.head_count_kv") or number("attention.head_count"),
-        vocabulary=lengths.get("tokenizer.ggml.tokens", 0) or number("vocab_size"),
-        parameters=sum(tensor.elements for tensor in tensors),
-        weight_bytes=sum(tensor.size for tensor in tensors),
-        type_bytes=dict(sorted(by_type.items(), key=lambda entry: -entry[1])),
+        vocabulary=lengths.get("tokenizer.ggml.tokens", 0),
         chat_template=bool(metadata.get("tokenizer.chat_template")),
         data_offset=data_offset,
         alignment=alignment,
         metadata=metadata,
         tensors=tensors,
     )
+    if not info.architecture and info.pieces == 1 and "general.type" not in metadata:
+        raise reader.error("does not name its architecture (general.architecture)")
+    return info if info.vocabulary else dataclasses.replace(info, vocabulary=info.of_architecture("vocab_size"))
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-class _Reader:
-    """A cursor over the file that never passes its end."""
-
-    def __init__(self, content: mmap.mmap, path: Path) -> None:
-        self.content = content
-        self.path = path
-        self.size = len(content)
-        self.position = 0
-        self.items_left = ITEM_LIMIT
-
-    def spend(self, items: int) -> None:
-        """Counts items that are about to be read; refuses more than any real model has."""
-        self.items_left -= items
-        if self.items_left < 0:
-            raise self.error(f"has more than {ITEM_LIMIT} items in its header")
-
-    def error(self, what: str) -> ModelError:
-        return ModelError(f"{self.path} {what}: it is damaged or not what it claims to be.")
-
-    def scalar(self, kind: int) -> Any:
-        form = SCALARS[kind]
-        self._need(form.size)
-        (value,) = form.unpack_from(self.content, self.position)
-        self.position += form.size
-        return value
-
-    def count(self, what: str) -> int:
-        """A number of entries, refused when the rest of the file cannot hold so many."""
-        value = int(self.scalar(10))
-        if value * SMALLEST_ENTRY[what] > self.size:
-            raise self.error(f"claims to have {value} {what}, more than {human_bytes(self.size)} can hold")
-        self.spend(TEXT_BYTES * value)
-        return value
-
-    def text(self) -> str:
-        length = int(self.scalar(10))
-        self._need(length)
-        self.spend(1 + length // TEXT_BYTES)
-        raw = self.content[self.position : self.position + length]
-        self.position += length
-        return raw.decode("utf-8", "replace")
-
-    def value(self, depth: int = 0) -> Any:
-        kind = int(self.scalar(4))
-        if kind in SCALARS:
-            return self.scalar(kind)
-        if kind == STRING:
-            return self.text()
-        if kind == ARRAY:
-            return self._array(depth)
-        raise self.error(f"has a value of the unknown kind {kind}")
-
-    def _array(self, depth: int) -> Any:
-        if depth >= MAX_DEPTH:
-            raise self.error("nests arrays beyond all measure")
-        kind, count = int(self.scalar(4)), int(self.scalar(10))
-        if kind in SCALARS:
-            return self._scalars(SCALARS[kind], count)
-        if kind not in (STRING, ARRAY):
-            raise self.error(f"has an array of the unknown kind {kind}")
-        self.spend(count)
-        self._need(count * 8)  # each text and each array begins with at least so many bytes
-        if kind == STRING:
-            return self._texts(count)
-        items = tuple(self._array(depth + 1) for _ in range(count))
-        return items if count <= KEPT_ELEMENTS else LongArray(count=count)
-
-    def _scalars(self, form: struct.Struct, count: int) -> Any:
-        self._need(count * form.size)
-        begin = self.position
-        self.position += count * form.size
-        if count > KEPT_ELEMENTS:
-            return LongArray(count=count)
-        self.spend(count)
-        return tuple(value for (value,) in form.iter_unpack(self.content[begin : self.position]))
-
-    def _texts(self, count: int) -> Any:
-        if count <= KEPT_ELEMENTS:
-            return tuple(self.text() for _ in range(count))
-        # A vocabulary has up to some hundred thousand texts: this loop is what the time goes into.
-        content, size, position, unpack = self.content, self.size, self.position, SCALARS[10].unpack_from
-        for _ in range(count):
-            if position + 8 > size:
-                raise self._cut()
-            position += 8 + unpack(content, position)[0]
-        self.position = position
-        self._need(0)
-        return LongArray(count=count)
-
-    def _need(self, count: int) -> None:
-        if self.position + count > self.size:
-            raise self._cut()
-
-    def _cut(self) -> ModelError:
-        return ModelError(
-            f"{self.path} is cut short or damaged: its header goes on behind the end of the file "
-            f"({human_bytes(self.size)})."
-        )

@@ -13,95 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import ModelError
-from native.formats.flatbuffer import Damaged, FlatBuffer, Table
-from native.formats.foreign import HEAD_BYTES, recognise
+from core.files import CHUNK
+from native.formats.flatbuffer import Damaged, FlatBuffer
+from native.formats.foreign import FETCH_AGAIN, HEAD_BYTES, recognise
+from native.formats.ms_graph import Graph, MsTensor, Node, read_counted, read_tensor
 from native.formats.ms_operators import Operator, find_operator, known_operators
+from native.formats.ms_reference import find_lacks
 
 IDENTIFIER = b"MSL2"
 SIZE_LIMIT = 2**31 - 1
 """Offsets of a FlatBuffer have 32 bits, and the runtime takes no larger file."""
-TABLE_LIMIT = 200_000
-"""Tensors or nodes in one file; the largest known models have a tenth of it."""
-RANK_LIMIT = 32
-"""Dimensions of a tensor, as in the C API's shape type."""
 PROBLEM_LIMIT = 20
 
-DTYPES: dict[int, tuple[str, int]] = {
-    12: ("string", 0),
-    13: ("list", 0),
-    14: ("tuple", 0),
-    17: ("tensor", 0),
-    30: ("bool", 1),
-    32: ("int8", 1),
-    33: ("int16", 2),
-    34: ("int32", 4),
-    35: ("int64", 8),
-    37: ("uint8", 1),
-    38: ("uint16", 2),
-    39: ("uint32", 4),
-    40: ("uint64", 8),
-    42: ("float16", 2),
-    43: ("float32", 4),
-    44: ("float64", 8),
-}
-"""Number in the file → name, bytes of an item (0: no fixed size)."""
-LAYOUTS = {
-    **dict(
-        enumerate(
-            [
-                "NCHW",
-                "NHWC",
-                "NHWC4",
-                "HWKC",
-                "HWCK",
-                "KCHW",
-                "CKHW",
-                "KHWC",
-                "CHWK",
-                "HW",
-                "HW4",
-                "NC",
-                "NC4",
-                "NC4HW4",
-            ]
-        )
-    ),
-    15: "NCDHW",
-    16: "NWC",
-    17: "NCW",
-    18: "NC8HW8",
-}
+CUSTOM = "Custom"
+NOTED_ZEROS = 4096
+"""Zeros at the end of a file from which on they are told."""
 SOURCE_FORMATS = {1: "Caffe", 2: "ONNX", 3: "MindIR", 4: "TFLite", 6: "third party"}
-COMPRESSIONS = {1: "indexing", 2: "sparse", 3: "FSE", 4: "bit packing", 5: "FSE int", 6: "FSE infer"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class MsTensor:
-    """One tensor. A dimension of -1 is set when the model runs; `layout` names the axes, `dtype` is as NumPy says it."""
-
-    index: int
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    layout: str
-    item_size: int
-    constant: bool
-    data_bytes: int
-    """Bytes of the data that the file holds, or that it names in another file."""
-    compression: str = ""
-    external: str = ""
-
-    @property
-    def dynamic(self) -> bool:
-        return any(dimension < 0 for dimension in self.shape)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole tensor when it is unpacked; 0 when the shape or the item size is not known."""
-        count = 1
-        for dimension in self.shape:
-            count *= max(dimension, 0)
-        return count * self.item_size if self.shape else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +57,10 @@ class MsInfo:
     dynamic: tuple[str, ...]
     """Inputs and outputs with a dimension that is set only when the model runs."""
     obfuscated: bool
+    reference_lacks: tuple[str, ...]
+    """What our reference runtime does not compute, each beginning with the operator's name; empty when it can run it."""
+    zero_tail: int
+    """Bytes of zeros at the end of the file: what was reserved and never written, or weights that are zero."""
     problems: tuple[str, ...]
 
     @property
@@ -139,9 +70,14 @@ class MsInfo:
         return words[0] if words and words[0][:1].isdigit() else ""
 
     @property
-    def missing_in_reference(self) -> tuple[str, ...]:
-        """Names of the operators that our reference runtime does not compute; empty when it can run the model."""
-        return tuple(operator.name for operator, _ in self.operators if not operator.reference)
+    def training(self) -> tuple[str, ...]:
+        """Operators that only a graph for training holds."""
+        return tuple(operator.name for operator, _ in self.operators if operator.trains)
+
+    @property
+    def offline(self) -> bool:
+        """Whether all of it is custom operators: compiled for one kind of device, which alone can run it."""
+        return all(operator.name == CUSTOM for operator, _ in self.operators)
 
 
 def read_ms(path: Path) -> MsInfo:
@@ -153,15 +89,40 @@ def read_ms(path: Path) -> MsInfo:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             _require_identifier(path, data[:HEAD_BYTES], size)
-            return _read_graph(FlatBuffer(data=data, size=size))
-    except Damaged as error:
-        raise ModelError(f"{path} is cut short or damaged: {error}.") from error
+            return _read_whole(path, FlatBuffer(data=data, size=size), _count_zeros(data))
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def _read_whole(path: Path, buffer: FlatBuffer, zero_tail: int) -> MsInfo:
+    try:
+        return _read_graph(buffer, zero_tail)
+    except Damaged as error:
+        if zero_tail >= NOTED_ZEROS:
+            raise ModelError(
+                f"{path} ends in {zero_tail} zeros of its {buffer.size} bytes: its space was reserved, but it was not "
+                f"written to the end ({error}).",
+                remedy=FETCH_AGAIN,
+            ) from error
+        raise ModelError(f"{path} is cut short or damaged: {error}.") from error
+
+
+def _count_zeros(data: mmap.mmap) -> int:
+    """Zeros at the end."""
+    end = len(data)
+    while end and not any(chunk := data[max(0, end - CHUNK) : end]):
+        end -= len(chunk)
+    last = data[max(0, end - CHUNK) : end]
+    return len(data) - end + len(last) - len(last.rstrip(b"\0"))
+
+
 def require_sound(path: Path, info: MsInfo) -> None:
     """Raises ModelError when the engine would fail on the model, or compute nonsense without saying so."""
+    if info.training:
+        raise ModelError(
+            f"{path} is a graph for training ({', '.join(info.training[:3])} …), which is not run for its outputs.",
+            remedy="Export the graph for inference from it, or convert the model without the converter's --trainModel.",
+        )
     if info.problems:
         raise ModelError(
             f"{path} would not run as it should: {' '.join(info.problems)}",
@@ -189,10 +150,7 @@ def _require_identifier(path: Path, head: bytes, size: int) -> None:
         return
     foreign = recognise(head)
     if foreign:
-        remedy = "Convert it with MindSpore Lite's converter (for Python: save_type MINDIR_LITE)."
-        raise ModelError(
-            f"{path} is no .ms file: it looks like {foreign.title}.", remedy=remedy if foreign.convertible else None
-        )
+        raise ModelError(f"{path} is no .ms file: it looks like {foreign.title}.", remedy=foreign.remedy)
     if _looks_like_old_schema(head, size):
         raise ModelError(
             f"{path} has no identifier MSL2: it was made by a converter before 1.1, in a form that no current runtime loads.",
@@ -210,12 +168,12 @@ def _looks_like_old_schema(head: bytes, size: int) -> bool:
     return bool(table.slots) and size > table.length
 
 
-def _read_graph(buffer: FlatBuffer) -> MsInfo:
+def _read_graph(buffer: FlatBuffer, zero_tail: int) -> MsInfo:
     root = buffer.root()
-    tensors = [_read_tensor(table, index) for index, table in _counted(root, 7, "tensor")]
-    nodes = [_Node.read(table, index, len(tensors)) for index, table in _counted(root, 6, "node")]
-    graphs = [_Graph.read(table) for _, table in _counted(root, 8, "sub-graph")]
-    main = _Graph(inputs=root.numbers(3, "I"), outputs=root.numbers(4, "I"), nodes=())
+    tensors = [read_tensor(table, index) for index, table in read_counted(root, 7, "tensor")]
+    nodes = [Node.read(table, index, len(tensors)) for index, table in read_counted(root, 6, "node")]
+    graphs = [Graph.read(table) for _, table in read_counted(root, 8, "sub-graph")]
+    main = Graph(inputs=root.numbers(3, "I"), outputs=root.numbers(4, "I"), nodes=())
     if graphs and not main.inputs and not main.outputs:
         main = graphs[0]
     if not nodes:
@@ -243,81 +201,9 @@ def _read_graph(buffer: FlatBuffer) -> MsInfo:
         external_files=tuple(sorted({t.external for t in tensors if t.external})),
         dynamic=tuple(t.name or f"tensor {t.index}" for t in (*inputs, *outputs) if t.dynamic),
         obfuscated=bool(root.scalar(9, "?")),
+        reference_lacks=find_lacks(nodes, tensors, main.inputs),
+        zero_tail=zero_tail if zero_tail >= NOTED_ZEROS else 0,
         problems=tuple(_find_problems(nodes, tensors, graphs, main)[:PROBLEM_LIMIT]),
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Node:
-    index: int
-    name: str
-    operator: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-    @classmethod
-    def read(cls, table: Table, index: int, tensors: int) -> _Node:
-        primitive = table.table(2, f"the operator of node {index}")
-        if primitive is None:
-            raise Damaged(f"node {index} has no operator")
-        if primitive.table(1, f"the attributes of node {index}") is None:
-            raise Damaged(f"node {index} has no attributes, not even empty ones")
-        inputs, outputs = table.numbers(3, "I"), table.numbers(4, "I")
-        for tensor in (*inputs, *outputs):
-            if tensor >= tensors:
-                raise Damaged(f"node {index} refers to tensor {tensor}, but there are {tensors}")
-        return cls(index=index, name=table.text(0), operator=primitive.integer(0, "B"), inputs=inputs, outputs=outputs)
-
-    @property
-    def title(self) -> str:
-        return f"node {self.index} ({self.name or find_operator(self.operator).name})"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Graph:
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    nodes: tuple[int, ...]
-
-    @classmethod
-    def read(cls, table: Table) -> _Graph:
-        return cls(inputs=table.numbers(1, "I"), outputs=table.numbers(2, "I"), nodes=table.numbers(3, "I"))
-
-
-def _counted(root: Table, slot: int, what: str) -> list[tuple[int, Table]]:
-    tables: list[tuple[int, Table]] = []
-    for index, table in enumerate(root.tables(slot, what)):
-        if index >= TABLE_LIMIT:
-            raise Damaged(f"it claims more than {TABLE_LIMIT} of {what}s")
-        tables.append((index, table))
-    return tables
-
-
-def _read_tensor(table: Table, index: int) -> MsTensor:
-    number = table.integer(1)
-    dtype, item_size = DTYPES.get(number, (f"type {number}", 0))
-    shape = table.numbers(2, "i")
-    if len(shape) > RANK_LIMIT:
-        raise Damaged(f"tensor {index} has {len(shape)} dimensions")
-    data_bytes = table.byte_count(6)
-    external = ""
-    for outside in table.tables(12, f"external data of tensor {index} part"):
-        external = external or outside.text(1)
-        data_bytes += max(0, outside.integer(3, "q", -1))
-    compression = table.integer(11)
-    return MsTensor(
-        index=index,
-        name=table.text(9),
-        dtype=dtype,
-        shape=shape,
-        layout=LAYOUTS.get(table.integer(3), "unknown"),
-        item_size=item_size,
-        constant=data_bytes > 0 or bool(external) or 0 in shape,
-        data_bytes=data_bytes,
-        compression="Huffman"
-        if table.scalar(10, "?")
-        else COMPRESSIONS.get(compression, f"kind {compression}" if compression else ""),
-        external=external,
     )
 
 
@@ -328,7 +214,7 @@ def _pick(tensors: list[MsTensor], indices: tuple[int, ...], what: str) -> tuple
     return tuple(tensors[index] for index in indices)
 
 
-def _count_operators(nodes: list[_Node]) -> tuple[tuple[Operator, int], ...]:
+def _count_operators(nodes: list[Node]) -> tuple[tuple[Operator, int], ...]:
     counts = Counter(node.operator for node in nodes)
     found = [(find_operator(number), count) for number, count in counts.items()]
     return tuple(sorted(found, key=lambda pair: (-pair[1], pair[0].name)))
@@ -341,7 +227,7 @@ def _bytes_by_dtype(weights: list[MsTensor]) -> dict[str, int]:
     return dict(totals.most_common())
 
 
-def _find_problems(nodes: list[_Node], tensors: list[MsTensor], graphs: list[_Graph], main: _Graph) -> list[str]:
+def _find_problems(nodes: list[Node], tensors: list[MsTensor], graphs: list[Graph], main: Graph) -> list[str]:
     problems = [
         f"{node.title} has the operator number {node.operator}, which no known schema has."
         for node in nodes
@@ -360,13 +246,13 @@ def _find_problems(nodes: list[_Node], tensors: list[MsTensor], graphs: list[_Gr
 
 
 def _find_disorder(
-    nodes: list[_Node], tensors: list[MsTensor], filled: set[int], parts: list[tuple[int, ...]]
+    nodes: list[Node], tensors: list[MsTensor], filled: set[int], parts: list[tuple[int, ...]]
 ) -> list[str]:
     """Sentences on nodes that read a tensor before it is computed: the engine runs them in the order of the file.
 
     `filled` are the tensors that the caller fills. A tensor that a node of another sub-graph computes is let pass.
     """
-    writers: dict[int, _Node] = {}
+    writers: dict[int, Node] = {}
     for node in nodes:
         for tensor in node.outputs:
             writers.setdefault(tensor, node)

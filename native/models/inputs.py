@@ -20,7 +20,8 @@ from core.files import write_atomic
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from native.formats.ms import MsInfo, MsTensor
+    from native.formats.ms import MsInfo
+    from native.formats.ms_graph import MsTensor
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 MEAN = (0.485, 0.456, 0.406)

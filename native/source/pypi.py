@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from core.addresses import shown
 from core.deadline import Deadline
 from core.download import Downloaded, download_cached, in_cache
 from core.errors import (
@@ -30,7 +31,6 @@ from core.errors import (
 )
 from core.fallback import Fallback
 from core.http import CONNECT_SECONDS, MAY_HEAL, SILENCE_SECONDS, Transport, path_of_file_url, refuse_offline
-from core.http_errors import shown
 from core.patience import Patience
 from core.session import Session
 

@@ -99,6 +99,14 @@ def i32s(values: Sequence[int]) -> Items:
     return Items(4, struct.pack(f"<{len(values)}i", *values))
 
 
+def quantised(
+    scales: Sequence[float], zeros: Sequence[int]
+) -> dict[int, Scalar | Items | str | Table | Sequence[Table]]:
+    """The slot of a tensor whose integers stand for (integer - zero) * scale: one for all, or one for each channel."""
+    pairs = zip(scales, zeros, strict=True)
+    return {7: [Table({0: Scalar("d", scale), 1: i32(zero), 6: boolean(True)}) for scale, zero in pairs]}
+
+
 def i64_matrix(rows: Sequence[Sequence[int]]) -> Table:
     """The table ``Vec2D`` of the schema: one row after the other."""
     return Table({0: [Table({0: i64s(row)}) for row in rows]})

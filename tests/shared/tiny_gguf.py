@@ -18,8 +18,8 @@ WORDS = (
 )
 
 
-def write_tiny_gguf(path: Path, kind: str = "F32", *, seed: int = 42) -> Path:
-    """Writes a model of about 0.7 MB (F32) and returns `path`.
+def write_tiny_gguf(path: Path, kind: str = "F32", *, seed: int = 42, tensors_in_piece: int = 0) -> Path:
+    """Writes a model of about 0.7 MB (F32) and returns `path`, or its first piece when it is to be split.
 
     `kind` is ``F32``, ``F16``, ``Q8_0`` or ``Q4_0`` (norms stay F32). The same arguments give the same
     bytes as long as numpy keeps its random stream.
@@ -27,7 +27,7 @@ def write_tiny_gguf(path: Path, kind: str = "F32", *, seed: int = 42) -> Path:
     import gguf
     import numpy
 
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, "llama", split_max_tensors=tensors_in_piece)
     _describe(writer, kind)
     tokens = _vocabulary()
     _add_tokens(writer, tokens)
@@ -44,7 +44,7 @@ def write_tiny_gguf(path: Path, kind: str = "F32", *, seed: int = 42) -> Path:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path
+    return next(path.parent.glob(f"{path.stem}-00001-of-*.gguf")) if tensors_in_piece else path
 
 
 def _describe(writer: Any, kind: str) -> None:

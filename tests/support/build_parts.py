@@ -12,10 +12,12 @@ import yaml
 
 from core.deadline import Deadline
 from core.session import Session
+from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.build.job import BuildJob, BuildLog
+from native.recipe.recipe import load_recipe
 from tests.support.tiny_elf import write_arm32, write_arm64
 from toolchains.arch import ARM64, Arch
-from toolchains.host_toolchain import HostToolchain
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice
 
 
 def small_recipe() -> dict[str, Any]:
@@ -88,3 +90,43 @@ class CopyingSystem:
 
     def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
         return False
+
+
+@dataclass
+class Workshop:
+    """A recipe, a toolchain and a build system that a test can change between builds."""
+
+    session: Session
+    folder: Path
+    recipe: dict[str, Any]
+    system: CopyingSystem
+    toolchain: dict[str, Any]
+
+    def build(self, *products: str, arch: str = "arm64") -> BuildOutcome:
+        path = write_recipe(self.folder, self.recipe)
+        return ensure_built(
+            self.session, BuildRequest(target=str(path), products=products, choice=ToolchainChoice(arch=arch))
+        )
+
+
+def make_job(tmp_path: Path, **changes: Any) -> BuildJob:
+    """A job as a plan makes it, of `small_recipe` in `tmp_path`."""
+    recipe = load_recipe(str(write_recipe(tmp_path, small_recipe())))
+    values: dict[str, Any] = {
+        "title": "hello for arm64",
+        "source": tmp_path / "src",
+        "tree": tmp_path / "tree",
+        "toolchain": make_toolchain(),
+        "build_type": "Release",
+        "options": {},
+        "compile_flags": [],
+        "link_flags": [],
+        "products": recipe.products,
+        "wanted": recipe.products,
+        "jobs": 1,
+        "launcher": "",
+        "environment": {},
+        "log_path": tmp_path / "build.log",
+        **changes,
+    }
+    return BuildJob(**values)

@@ -1,7 +1,9 @@
-"""The command line as a user has it: `invoke` in a process of its own, with ``--json``."""
+"""The command line as a user has it: `invoke` in a process of its own, with ``--json``; or `ohforge` in this one."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from commands.program import OhforgeProgram
 from core.session import PROJECT
 
 
@@ -39,3 +42,15 @@ def invoke(*words: str | Path, seconds: float = 600.0, **environment: str) -> Sa
     )
     assert done.stdout, done.stderr[-3000:]
     return Said(status=done.returncode, answer=json.loads(done.stdout), text=done.stderr)
+
+
+def said_by(words: list[str]) -> tuple[int, str, str]:
+    """Status, standard output and standard error of ``ohforge WORDS`` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    status: Any = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            OhforgeProgram().run(["ohforge", *words])
+        except SystemExit as end:
+            status = end.code
+    return status, out.getvalue(), err.getvalue()

@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from core.patience import Patience
 from core.session import Session
 from core.settings import Settings
 from deploy.lease import lease
@@ -21,7 +22,7 @@ from tests.support.local_board import LocalBoard
 
 def main(folder: str, purpose: str, counter: str = "", times: str = "1", user: str = "") -> None:
     """Holds the board."""
-    lease.LOOK_SECONDS = 0.01
+    lease.LOOKS = Patience(pause=0.01)
     settings = Settings(lease_dir=folder)
     session = Session(settings=replace(settings, timeouts=replace(settings.timeouts, lease=60.0)))
     board = LocalBoard(Path(folder).parent / "board")

@@ -101,3 +101,13 @@ def test_every_page_is_reached_from_the_index() -> None:
     pages = {path.name for path in (ROOT / "docs").iterdir()}
     assert linked == pages - {"index.md"}
     assert "docs/index.md" in (ROOT / "README.md").read_text()
+
+
+def test_the_page_of_tunings_counts_what_its_table_shows() -> None:
+    page = (ROOT / "docs/tuning-matrix.md").read_text()
+    said = re.search(r"(\d+) of the (\d+) combinations .* good, (\d+) failed, (\d+) were not run\.", page)
+    assert said is not None
+    cells = [cell for row in re.findall(r"^\| .*", page, re.MULTILINE)[1:] for cell in row.split(" | ")[3:-1]]
+    shown = [cells.count(word) for word in ("good", "**failed**", "not run")]
+    assert [int(said[1]), int(said[3]), int(said[4])] == shown
+    assert int(said[2]) == len(cells) == sum(shown)

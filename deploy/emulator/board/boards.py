@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -27,6 +28,7 @@ NETWORKS = ("none", "host")
 LIMITS = ("memory_limit", "storage_rate", "cpu_quota")
 """Settings of a board that control groups of this machine's kernel keep."""
 PREFIX = "emulated-"
+SERIAL = re.compile(r"\w[\w.-]*")
 DEFAULT = "emulated-dayu200"
 SECOND = "emulated-another-{name}"
 SECOND_HOME = "second"
@@ -93,9 +95,19 @@ def boards_home() -> Path:
     return Path(platformdirs.user_data_path("ohforge")) / "boards"
 
 
+def board_folder(serial: str, home: Path | None = None) -> Path:
+    """Where the emulated board of that serial lies below `home`. Raises UsageError for a serial that leads elsewhere."""
+    if not SERIAL.fullmatch(serial):
+        raise UsageError(f"{serial!r} cannot be the name of a board: letters, digits, and . _ - between them.")
+    return (home or boards_home()) / serial
+
+
 def create_board(serial: str = DEFAULT, *, home: Path | None = None, **settings: Any) -> EmulatedBoard:
-    """Makes the board's folder when it is not there; `settings` are fields of `EmulatedBoard` (profile, port, …)."""
-    folder = (home or boards_home()) / serial
+    """Makes the board's folder when it is not there; `settings` are fields of `EmulatedBoard` (profile, port, …).
+
+    Raises UsageError as `board_folder` does.
+    """
+    folder = board_folder(serial, home)
     (folder / "data").mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):
         # Others may not enter: a program on the board can make files that run as this user (setuid).

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from core.errors import HostToolMissing, HostUnsupported
+from core.files import remove_tree
 from deploy.emulator.sandbox.plan import Plan
 from deploy.emulator.sandbox.rootfs import DISK_FOLDERS, lay_out
 from deploy.emulator.sandbox.views import Started, is_program_of, list_processes, on_terminal
@@ -35,7 +36,7 @@ def build_sandbox(plan: Plan) -> ProotView:
             "The program 'proot' is not on this machine.", remedy="Install it: sudo apt install proot."
         )
     root = plan.mount_point.with_name("proot-root")
-    shutil.rmtree(root, ignore_errors=True)
+    remove_tree(root)
     root.mkdir()
     lay_out(root, plan.files, plan.tools, plan.libraries)
     (root / "system/emulator/io").mkdir()

@@ -27,6 +27,7 @@ from core.console import Console, Verbosity
 from core.errors import NotEnoughSpace, NotFoundOnServer
 from core.patience import Patience
 from core.session import PROJECT, Session
+from tests.shared.disk_use import used
 from tests.shared.loopback import Loopback
 from tests.shared.standin_sdk.pack import Release, make_release, synthetic_tree
 from tests.support.sdk_server import archive_path, listing, serve_list, serve_mirror, unpack_by_hand
@@ -383,13 +384,3 @@ def test_the_disk_never_holds_more_than_what_is_installed_and_the_packed_compone
     installed = used(fetched.path)
     inner = packed.components["native"].stat().st_size
     assert peak <= installed + inner + 1_000_000, f"{peak=} {installed=} {inner=} archive={packed.size}"
-
-
-def used(folder: Path) -> int:
-    """Bytes that files below `folder` take on the disk."""
-    total = 0
-    for place, _, files in os.walk(folder):
-        for name in files:
-            with contextlib.suppress(FileNotFoundError):
-                total += (Path(place) / name).lstat().st_blocks * 512
-    return total

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import subprocess
 from pathlib import Path
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 
 from commands.collection import ns
 from commands.command import CommandTask
-from commands.program import OhforgeProgram
 from core.session import Session
 from deploy.emulator.board.boards import create_board
 from deploy.hdc.choose import locate_board
@@ -23,6 +20,7 @@ from deploy.lease.lease import lock_board
 from tests.shared import ms_ops as ops
 from tests.shared.ms_writer import ModelWriter
 from tests.shared.tiny_gguf import write_tiny_gguf
+from tests.support.command_line import said_by
 from tests.support.snapshot import everything_in
 from tests.support.source_tree import make_tree
 from tests.support.tiny_elf import write_arm64
@@ -122,16 +120,10 @@ def home(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
-def said_by(words: list[str]) -> tuple[int, dict[str, Any], str]:
+def answer_of(words: list[str]) -> tuple[int, dict[str, Any], str]:
     """Status, the JSON object and the text for people, of a call in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    status: Any = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            OhforgeProgram().run(["ohforge", *words])
-        except SystemExit as end:
-            status = end.code
-    return status, json.loads(out.getvalue()), err.getvalue()
+    status, out, err = said_by(words)
+    return status, json.loads(out), err
 
 
 @st.composite
@@ -171,7 +163,7 @@ def test_dry_changes_nothing_and_starts_nothing(
     monkeypatch.setattr(subprocess, "Popen", NoProgram)
     words = data.draw(plausible_words(name))
     before = everything_in(home)
-    status, answer, text = said_by([name, *words, "--dry", "--json"])
+    status, answer, text = answer_of([name, *words, "--dry", "--json"])
     assert everything_in(home) == before
     assert started == []
     if status == 0:
@@ -208,7 +200,7 @@ def test_dry_says_what_would_be_done(words: str, expected: list[tuple[str, str, 
 
     typed = shlex.split(words)
     at = typed.index("--") if "--" in typed else len(typed)
-    status, answer, text = said_by([*typed[:at], "--dry", "--json", *typed[at:]])
+    status, answer, text = answer_of([*typed[:at], "--dry", "--json", *typed[at:]])
     assert status == 0, text
     told = [(entry["action"], entry["what"].removeprefix(f"{home}/work/"), entry["there"]) for entry in answer["would"]]
     assert len(told) == len(expected)
@@ -224,7 +216,7 @@ def test_the_models_files_are_told_before_they_are_here(home: Path, session: Ses
         file = session.settings.cache / "models" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
         file.parent.mkdir(parents=True)
         file.write_bytes(b"cut short")
-    status, answer, text = said_by(["board.run", "smollm2", "--board=mine", "--prompt=hi", "--dry", "--json"])
+    status, answer, text = answer_of(["board.run", "smollm2", "--board=mine", "--prompt=hi", "--dry", "--json"])
     assert status == 0, text
     told = {(entry["action"], Path(entry["what"]).name.split(" ")[0]): entry for entry in answer["would"]}
     assert told["fetch", "the"]

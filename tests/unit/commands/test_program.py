@@ -21,11 +21,21 @@ from core.session import PROJECT, Session
 OHFORGE = Path(sys.executable).with_name("ohforge")
 CHANGING = {
     *("board.clean", "board.lock", "board.pull", "board.push", "board.run", "board.shell", "board.unlock"),
-    *("build.build", "build.clean", "demo", "model.fetch", "sdk.fetch", "sdk.remove", "source.build"),
+    *(
+        "build.build",
+        "build.clean",
+        "demo",
+        "model.fetch",
+        "model.fit",
+        "model.inspect",
+        "sdk.fetch",
+        "sdk.remove",
+        "source.build",
+    ),
     *("toolchain.env", "toolchain.presets", "toolchain.render"),
 }
 READING = {
-    *("board.info", "board.list", "board.logs", "build.list", "doctor", "model.inspect", "model.list"),
+    *("board.info", "board.list", "board.logs", "build.list", "doctor", "model.list"),
     *("sdk.info", "sdk.list", "sdk.verify", "source.check", "source.explain"),
 }
 

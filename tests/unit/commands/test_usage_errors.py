@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +16,7 @@ from commands.collection import ns
 from commands.command import CommandTask
 from commands.program import OhforgeProgram
 from core.session import PROJECT
+from tests.support.command_line import said_by
 
 TASKS = sorted(ns.task_names)
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(lambda text: f"w{text}")
@@ -69,18 +67,6 @@ def unreadable_words(draw: st.DrawFn, name: str) -> list[str]:
         needed, wrong = [], []
     words = draw(st.permutations([*needed, *wrong, "--json"]))
     return [name, *words]
-
-
-def said_by(words: list[str]) -> tuple[int, str, str]:
-    """Status, standard output and standard error of a call in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    status: Any = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            OhforgeProgram().run(["ohforge", *words])
-        except SystemExit as end:
-            status = end.code
-    return status, out.getvalue(), err.getvalue()
 
 
 @pytest.mark.parametrize("name", TASKS)

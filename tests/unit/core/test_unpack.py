@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import lzma
@@ -9,7 +10,9 @@ import os
 import stat
 import subprocess
 import tarfile
+import tracemalloc
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from hypothesis import strategies as st
 from core.errors import DamagedArchive, HostileArchive
 from core.files import remove_tree
 from core.tree import Limits
-from core.unpack import unpack_tar, unpack_zip
+from core.unpack import read_zip_member, unpack_tar, unpack_zip
 
 Entry = tuple[str, bytes | str | None, int]
 """(name, content, mode): text is a link's target, None a folder."""
@@ -345,3 +348,86 @@ def test_compression_is_told_by_content_not_by_name(tmp_path: Path) -> None:
     (tmp_path / "odd.tar.gz").write_bytes(lzma.compress(inner))
     unpack_tar(tmp_path / "odd.tar.gz", tmp_path / "out", subfolder="top")
     assert (tmp_path / "out/setup.py").is_file()
+
+
+def test_an_xz_file_of_several_streams_with_padding_is_read_as_xz_reads_it(tmp_path: Path) -> None:
+    plain = make_tar(tmp_path / "a.tar", [*TREE, ("top/noise", os.urandom(300_000), 0o644)], "w").read_bytes()
+    cut = len(plain) // 3
+    packed = (
+        lzma.compress(plain[:cut]) + b"\0" * 2_000_000 + lzma.compress(b"") + lzma.compress(plain[cut:]) + b"\0" * 4
+    )
+    (tmp_path / "a.tar.xz").write_bytes(packed)
+    assert subprocess.run(["xz", "-dc", tmp_path / "a.tar.xz"], capture_output=True, check=True).stdout == plain
+    unpack_tar(tmp_path / "a.tar.xz", tmp_path / "out")
+    unpack_tar(tmp_path / "a.tar", tmp_path / "reference")
+    assert listing(tmp_path / "out") == listing(tmp_path / "reference")
+    (tmp_path / "a.tar.xz").write_bytes(packed + b"not xz")
+    with pytest.raises(DamagedArchive):
+        unpack_tar(tmp_path / "a.tar.xz", tmp_path / "other")
+
+
+def test_an_xz_file_that_asks_for_huge_memory_is_refused(tmp_path: Path) -> None:
+    packed = bytearray(lzma.compress(make_tar(tmp_path / "a.tar", TREE, "w").read_bytes(), preset=6))
+    # xz file format 3.1 and 5.3.1: a block's header has one filter, 0x21, with one byte: 22 is 8 MiB, 38 is 2 GiB.
+    assert packed[13:17] == bytes.fromhex("00 21 01 16")
+    packed[16] = 38
+    end = 12 + (packed[12] + 1) * 4
+    packed[end - 4 : end] = zlib.crc32(packed[12 : end - 4]).to_bytes(4, "little")
+    (tmp_path / "a.tar.xz").write_bytes(packed)
+    asked = subprocess.run(["xz", "-lvv", tmp_path / "a.tar.xz"], capture_output=True, text=True, check=True)
+    assert "2049 MiB" in asked.stdout
+    with pytest.raises(HostileArchive, match=r"268\.4 MB of memory"):
+        unpack_tar(tmp_path / "a.tar.xz", tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "a.tar.xz"]
+
+
+def test_an_xz_file_of_the_highest_usual_preset_unpacks(tmp_path: Path) -> None:
+    plain = make_tar(tmp_path / "a.tar", TREE, "w").read_bytes()
+    (tmp_path / "a.tar.xz").write_bytes(lzma.compress(plain, preset=9 | lzma.PRESET_EXTREME))
+    assert unpack_tar(tmp_path / "a.tar.xz", tmp_path / "out").files == 4
+
+
+def test_a_member_that_claims_more_than_any_archive_holds_is_refused_at_once(tmp_path: Path) -> None:
+    huge = 1 << 62
+    sparse = tarfile.TarInfo("x")
+    sparse.type = tarfile.GNUTYPE_SPARSE
+    for info in (tarfile.TarInfo("x"), sparse):
+        info.size = huge
+        (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
+        with pytest.raises(HostileArchive, match="fill the disk"):
+            unpack_tar(tmp_path / "a.tar", tmp_path / "out", subfolder="other")
+
+
+def test_a_member_of_a_zip_is_read_or_refused_as_all_of_it_is(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", [("f", b"y" * 3_000_000, 0o644)])
+    assert b"".join(read_zip_member(path, "f")) == b"y" * 3_000_000
+    whole = path.read_bytes()
+    with pytest.raises(DamagedArchive):
+        list(read_zip_member(path, "g"))
+    for case, (record, at, lie) in ZIP_FIELDS.items():
+        content = bytearray(whole)
+        begin = content.rindex(record) + at
+        content[begin : begin + len(lie)] = lie
+        path.write_bytes(content)
+        if case == "size of the entry":  # it is not believed
+            assert b"".join(read_zip_member(path, "f")) == b"y" * 3_000_000
+            continue
+        with pytest.raises(DamagedArchive):
+            list(read_zip_member(path, "f"))
+
+
+@pytest.mark.parametrize("packed_bytes", [1, 0xFFFFFFF0])
+def test_a_link_in_a_zip_takes_the_memory_of_a_link(tmp_path: Path, packed_bytes: int) -> None:
+    path = make_zip(tmp_path / "a.zip", [("f", b"x", 0o644), ("l", "f", 0o777)])
+    content = bytearray(path.read_bytes())
+    row = content.rindex(b"PK\x01\x02")
+    content[row + 10 : row + 12] = b"\0\0"  # stored; APPNOTE 4.3.12
+    content[row + 20 : row + 24] = packed_bytes.to_bytes(4, "little")
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(DamagedArchive, HostileArchive):
+            unpack_zip(path, tmp_path / "out")
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

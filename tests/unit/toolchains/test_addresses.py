@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from commands.program import OhforgeProgram
-from core.errors import UsageError
-from core.http import Fetch
-from core.http_errors import shown
+from core.addresses import shown
+from core.errors import NotTheFile, UsageError, unknown_name
+from core.http import Fetch, post_json
 from core.session import Session
 from tests.shared.loopback import Loopback
+from tests.support.command_line import said_by
 from toolchains.catalogue import find_release
 from toolchains.sources import SdkRequest, TarOffer, ask_archive, ask_mirror
 
@@ -88,6 +89,31 @@ def test_a_malformed_address_is_refused_without_its_secrets(
     assert "SEC" not in (said.out + said.err).replace("file://[SECRET", "")
 
 
+SIGNED = "https://anna:SECRET@x.invalid/a.tar.gz?token=SECRET"
+MISPLACED = [
+    ["sdk.fetch", "5.0.0", SIGNED], ["sdk.fetch", "--archive", SIGNED, SIGNED], ["sdk.fetch", SIGNED], [SIGNED],
+    ["sdk.fetch", "5.0.0", "anna:SECRET@host?token=SECRET"], ["sdk.fetch", f"--json={SIGNED}"],
+    ["sdk.fetch", "--host", SIGNED], ["sdk.fetch", "--sha256", SIGNED, "--archive", "nosuch"], ["build", SIGNED],
+    ["sdk.fetch", "--archive", SIGNED, "--mirror", SIGNED], ["sdk.verify", SIGNED], ["model.fetch", SIGNED],
+    ["build", "--target", SIGNED], ["board.info", "--board", SIGNED], ["model.inspect", SIGNED], ["build", "--jobs", SIGNED],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", MISPLACED, ids=" ".join)
+def test_an_address_in_the_wrong_place_does_not_tell_its_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    status, out, err = said_by([*words, "--json"])
+    assert (status != 99, json.loads(out)["ok"]) == (True, False)
+    assert "SECRET" not in out + err
+
+
+def test_a_word_with_a_question_mark_is_no_address() -> None:
+    assert "'what?'" in unknown_name("task", "what?", ["build"]).message
+
+
 @pytest.mark.parametrize(
     ("url", "text"),
     [
@@ -109,3 +135,14 @@ def test_what_a_client_says_of_an_address_is_not_repeated(session: Session) -> N
     with pytest.raises(UsageError) as caught:
         Fetch(session, "https://anna:SECRET@.host/sdk?token=SECRET").probe()
     assert "SECRET" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[" * 200_000, b'{"a":' * 200_000, b"[" + b"0," * 9_000_000, b"\xff\xfe\xfd", b"nothing"]
+)
+def test_an_answer_that_is_deep_huge_or_no_json_is_not_the_list_that_was_asked_for(
+    session: Session, server: Loopback, answer: bytes
+) -> None:
+    url = server.answer_posts("/list", lambda body: (200, answer))
+    with pytest.raises(NotTheFile):
+        post_json(session, url, {})

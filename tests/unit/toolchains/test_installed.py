@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from core.errors import SdkNotFound
-from core.files import folders_in, remove_tree
 from core.session import Session
+from tests.support.trees import nest
 from toolchains.installed import InstalledSdk, find_installed, remove_sdk, sdk_root, write_installed
 
 
@@ -68,20 +66,7 @@ def test_verify_takes_the_version_as_the_page_on_the_sdk_shows_it(
     }
 
 
-def nest(folder: Path, depth: int) -> None:
-    """Makes `depth` folders, each in the one before, with a file in the last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    before = Path.cwd()
-    try:
-        os.chdir(folder)
-        for _ in range(depth):
-            Path("d").mkdir()
-            os.chdir("d")
-        Path("f").write_bytes(b"12345")
-    finally:
-        os.chdir(before)
-
-
+@pytest.mark.usefixtures("any_depth")
 def test_folders_nested_deeper_than_python_recurses_are_removed(session: Session) -> None:
     sdk = install(session, "5.0.0", "linux-x64")
     nest(sdk.folder / "native", 1900)
@@ -90,15 +75,3 @@ def test_folders_nested_deeper_than_python_recurses_are_removed(session: Session
     nest(begun, 1900)
     assert remove_sdk(session, "4.1") == 5
     assert [path.name for path in sdk_root(session).iterdir() if path.is_dir()] == []
-
-
-def test_removing_a_tree_follows_no_link(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/kept").write_text("kept")
-    (tmp_path / "tree/inner").mkdir(parents=True)
-    (tmp_path / "tree/inner/link").symlink_to(tmp_path / "mine")
-    assert folders_in(tmp_path / "tree") == [tmp_path / "tree", tmp_path / "tree/inner"]
-    remove_tree(tmp_path / "tree")
-    remove_tree(tmp_path / "tree")
-    assert not (tmp_path / "tree").exists()
-    assert (tmp_path / "mine/kept").read_text() == "kept"

@@ -120,6 +120,15 @@ float fb_f32(FbTable table, unsigned slot, float otherwise) {
     return value;
 }
 
+double fb_f64(FbTable table, unsigned slot, double otherwise) {
+    size_t at = field_at(table, slot, 8);
+    if (!at) return otherwise;
+    uint64_t bits = read_number(table.buffer->data + at, 8);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 uint32_t fb_u32_item(FbVector vector, size_t index) { return (uint32_t)read_number(vector.items + 4 * index, 4); }
 
 int64_t fb_i64_item(FbVector vector, size_t index) { return (int64_t)read_number(vector.items + 8 * index, 8); }

@@ -37,6 +37,7 @@ int8_t fb_i8(FbTable table, unsigned slot, int8_t otherwise);
 int32_t fb_i32(FbTable table, unsigned slot, int32_t otherwise);
 int64_t fb_i64(FbTable table, unsigned slot, int64_t otherwise);
 float fb_f32(FbTable table, unsigned slot, float otherwise);
+double fb_f64(FbTable table, unsigned slot, double otherwise);
 
 uint32_t fb_u32_item(FbVector vector, size_t index);
 int64_t fb_i64_item(FbVector vector, size_t index);

@@ -11,8 +11,9 @@ enum { MAX_ITEMS = 200000, TEXT_LIMIT = 120 };
 
 /* Slots of the tables, by position in the schema. */
 enum { GRAPH_INPUTS = 3, GRAPH_OUTPUTS = 4, GRAPH_NODES = 6, GRAPH_TENSORS = 7, GRAPH_SUBGRAPHS = 8, GRAPH_OBFUSCATED = 9 };
-enum { TENSOR_TYPE = 1, TENSOR_DIMS = 2, TENSOR_FORMAT = 3, TENSOR_DATA = 6, TENSOR_NAME = 9, TENSOR_HUFFMAN = 10,
-       TENSOR_COMPRESSION = 11, TENSOR_EXTERNAL = 12 };
+enum { TENSOR_TYPE = 1, TENSOR_DIMS = 2, TENSOR_FORMAT = 3, TENSOR_DATA = 6, TENSOR_QUANTISATION = 7, TENSOR_NAME = 9,
+       TENSOR_HUFFMAN = 10, TENSOR_COMPRESSION = 11, TENSOR_EXTERNAL = 12 };
+enum { QUANT_SCALE = 0, QUANT_ZERO = 1, QUANT_MADE = 6, QUANT_FACTOR = 7, QUANT_OFFSET = 8 };
 enum { NODE_NAME = 0, NODE_PRIMITIVE = 2, NODE_INPUTS = 3, NODE_OUTPUTS = 4 };
 
 typedef struct Loader {
@@ -130,6 +131,79 @@ static bool load_node(Loader *loader, FbTable table, size_t index) {
     return true;
 }
 
+/* --- weights in integers --- */
+
+/* The dimension with a scale for each of its cells: MindSpore Lite has it fixed by the operator that reads the weights. */
+static size_t scaled_axis(const Node *node, size_t input) {
+    size_t rank = node->inputs[input]->rank;
+    bool rows = input == 0 ? !node->attributes.transpose_a : node->attributes.transpose_b;
+    if (rank == 0) return 0;
+    switch (node->op->number) {
+        case 36: /* Conv2dTransposeFusion */
+            return rank - 1;
+        case 89: /* MatMulFusion */
+            return rows && rank > 1 ? rank - 2 : rank - 1;
+        default:
+            return 0;
+    }
+}
+
+static int integer_at(const Tensor *tensor, size_t i) {
+    int16_t wide;
+    if (tensor->type == OH_AI_DATATYPE_NUMBERTYPE_INT8) return ((const int8_t *)tensor->data)[i];
+    memcpy(&wide, (const char *)tensor->data + 2 * i, sizeof wide);
+    return wide;
+}
+
+/* Each `inner` cells on end have a scale in common. */
+static void fill_floats(const Tensor *from, Tensor *to, FbTable owner, FbVector quant, size_t inner) {
+    size_t cells = (size_t)tensor_count(from);
+    for (size_t row = 0, cell = 0; cell < cells; row++) {
+        FbTable one = fb_table_item(owner, quant, row % quant.count);
+        double scale = fb_f64(one, QUANT_SCALE, 1.0), factor = fb_f32(one, QUANT_FACTOR, 1.0f);
+        double offset = fb_f32(one, QUANT_OFFSET, 0.0f);
+        double zero = fb_i32(one, QUANT_ZERO, 0);
+        for (size_t i = 0; i < inner && cell < cells; i++, cell++)
+            ((float *)to->data)[cell] = (float)((integer_at(from, cell) - zero) * scale * factor + offset);
+    }
+}
+
+/* Weights in int8 or int16 become float, as MindSpore Lite makes them when it loads a model with such weights only. */
+static bool widen(Loader *loader, const Node *node, size_t input, FbTable table) {
+    Tensor *tensor = node->inputs[input];
+    size_t inner = (size_t)tensor_count(tensor), axis = scaled_axis(node, input);
+    FbVector quant = fb_vector(table, TENSOR_QUANTISATION, 4);
+    if (!quant.count || !fb_bool(fb_table_item(table, quant, 0), QUANT_MADE, false)) return true;
+    if (quant.count > 1) {
+        if (axis >= tensor->rank || dimension(tensor, axis) != quant.count)
+            return refuse(loader, "node %.100s (%s): weights with %zu scales, which do not fit their shape", node->name,
+                          node->op->name, quant.count);
+        inner = 1;
+        for (size_t i = axis + 1; i < tensor->rank; i++) inner *= dimension(tensor, i);
+    }
+    Tensor narrow = *tensor;
+    tensor->type = OH_AI_DATATYPE_NUMBERTYPE_FLOAT32;
+    tensor->data = NULL, tensor->capacity = 0, tensor->owner = DATA_NONE;
+    bool good = inner == 0 || tensor_reserve(tensor);
+    if (good && inner) fill_floats(&narrow, tensor, table, quant, inner);
+    tensor_drop_data(&narrow);
+    return good ? true : refuse(loader, "there is not enough memory for the weights");
+}
+
+static bool widen_weights(Loader *loader, FbTable root, FbVector tensors) {
+    for (size_t n = 0; n < loader->graph->node_count; n++) {
+        const Node *node = &loader->graph->nodes[n];
+        for (size_t i = 0; i < node->input_count; i++) {
+            const Tensor *tensor = node->inputs[i];
+            bool narrow = tensor->type == OH_AI_DATATYPE_NUMBERTYPE_INT8 || tensor->type == OH_AI_DATATYPE_NUMBERTYPE_INT16;
+            if (!tensor->constant || !narrow) continue;
+            FbTable table = fb_table_item(root, tensors, (size_t)(tensor - loader->graph->tensors));
+            if (!widen(loader, node, i, table)) return false;
+        }
+    }
+    return true;
+}
+
 /* Every tensor is read only after it was filled, and filled by one node only; last_use says when it is free again. */
 static bool check_order(Loader *loader) {
     Graph *graph = loader->graph;
@@ -197,6 +271,7 @@ static bool load_parts(Loader *loader) {
     if (!load_references(loader, inputs, &graph->inputs, &graph->input_count, "model's inputs") ||
         !load_references(loader, outputs, &graph->outputs, &graph->output_count, "model's outputs"))
         return false;
+    if (!loader->buffer.damaged && !widen_weights(loader, root, tensors)) return false;
     if (loader->buffer.damaged) return refuse(loader, "the file is cut short or damaged");
     return check_order(loader);
 }

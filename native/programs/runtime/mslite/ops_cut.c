@@ -12,28 +12,39 @@ static Problem decode_split(Node *node, FbTable t) {
     return NULL;
 }
 
+enum { MAX_PARTS = 64 };
+
+/* The sizes stand in the attributes or, in models from ONNX 13 on, in a second input; none: all are the same. */
+static Problem split_sizes(const Node *node, int64_t sizes[MAX_PARTS], size_t *count) {
+    const FbVector list = node->attributes.list;
+    *count = 0;
+    if (node->input_count > 1) return read_integers(node->inputs[1], sizes, MAX_PARTS, count);
+    if (list.count > MAX_PARTS) return "the sizes and the results differ in number";
+    for (; *count < list.count; (*count)++) sizes[*count] = fb_i64_item(list, *count);
+    return NULL;
+}
+
 static Problem part_size(const Node *node, size_t axis, size_t number, int64_t *size) {
-    const Attributes *a = &node->attributes;
-    int64_t whole = node->inputs[0]->shape[axis], known = 0;
-    size_t open = 0;
-    if (a->list.count == 0) {
+    int64_t whole = node->inputs[0]->shape[axis], known = 0, sizes[MAX_PARTS];
+    size_t open = 0, count;
+    Problem problem = split_sizes(node, sizes, &count);
+    if (problem) return problem;
+    if (count == 0) {
         if (whole % (int64_t)node->output_count) return "the dimension cannot be split evenly";
         *size = whole / (int64_t)node->output_count;
         return NULL;
     }
-    if (a->list.count != node->output_count) return "the sizes and the results differ in number";
-    for (size_t i = 0; i < a->list.count; i++) {
-        int64_t value = fb_i64_item(a->list, i);
-        if (value < -1 || value > whole) return "a size is out of range";
-        if (value == -1)
+    if (count != node->output_count) return "the sizes and the results differ in number";
+    for (size_t i = 0; i < count; i++) {
+        if (sizes[i] < -1 || sizes[i] > whole) return "a size is out of range";
+        if (sizes[i] == -1)
             open++;
         else
-            known += value;
+            known += sizes[i];
         if (known > whole) return "the sizes are larger than the dimension";
     }
     if (open > 1 || (open == 0 && known != whole)) return "the sizes do not add up to the dimension";
-    *size = fb_i64_item(a->list, number);
-    if (*size == -1) *size = whole - known;
+    *size = sizes[number] == -1 ? whole - known : sizes[number];
     return NULL;
 }
 
@@ -218,7 +229,7 @@ static Problem run_gather(Node *node, Workers *workers) {
 const Operator cutting_operators[] = {
     {69, "Gather", 2, 3, 1, NULL, infer_gather, run_gather, 0},
     {135, "SliceFusion", 3, 3, 1, decode_axes, infer_cut, run_cut, false},
-    {145, "Split", 1, 1, 64, decode_split, infer_split, run_split, 0},
+    {145, "Split", 1, 2, 64, decode_split, infer_split, run_split, 0},
     {151, "StridedSlice", 4, 4, 1, decode_strided_slice, infer_cut, run_cut, true},
     {0},
 };

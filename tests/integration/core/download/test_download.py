@@ -58,6 +58,20 @@ def test_a_cut_transfer_goes_on_where_it_stopped(session: Session, server: Loopb
     assert got.bytes_downloaded == len(CONTENT)
 
 
+@pytest.mark.parametrize("there", [CONTENT[:1000], b"old", None], ids=["begin of the file", "other", "nothing"])
+def test_a_link_in_place_of_a_part_is_not_written_through(
+    session: Session, server: Loopback, target: Path, there: bytes | None
+) -> None:
+    url, precious = server.serve("/file.bin", CONTENT), target.with_name("precious")
+    target.parent.mkdir(exist_ok=True)
+    if there is not None:
+        precious.write_bytes(there)
+    target.with_name("file.bin.part").symlink_to(precious)
+    got = download(session, url, target, sha256=DIGEST)
+    assert (target.read_bytes(), got.bytes_reused, target.is_symlink()) == (CONTENT, 0, False)
+    assert (precious.read_bytes() if precious.exists() else None) == there
+
+
 def test_a_cut_transfer_leaves_no_file_under_the_final_name(session: Session, server: Loopback, target: Path) -> None:
     url = server.serve("/file.bin", CONTENT)
     server.fault("/file.bin", "end_early", after=1_500_000)

@@ -17,6 +17,7 @@ from deploy.emulator import manage as subject
 from deploy.emulator.board.boards import create_board, list_emulated, stop_board
 from deploy.emulator.board.faults import FAULTS, FaultFile
 from tests.support.emulated import ROOT, Hdc, emulated_home
+from tests.support.trees import nest
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +78,10 @@ def test_a_board_is_made_and_removed(home: dict[str, str]) -> None:
     assert manage(home, "create", "emulated-other", "--profile", "generic").returncode == 0
     assert "emulated-other" in manage(home, "list").stdout
     assert manage(home, "start", "emulated-other").stdout == "emulated-other runs (namespaces)\n"
+    folder = Path(home["OHFORGE_EMULATOR_HOME"]) / "emulated-other"
+    nest(folder / "data/local/tmp", 1200)  # as any program on the board can
     assert manage(home, "remove", "emulated-other").returncode == 0
-    assert not (Path(home["OHFORGE_EMULATOR_HOME"]) / "emulated-other").exists()
+    assert not folder.exists()
 
 
 # one JSON object -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from native.formats.ms import read_ms
 from native.formats.ms_operators import known_operators
+from tests.shared import ms_ops as ops
 from tests.shared.ms_models import mobilenet_v2, seeded_image
 from tests.shared.ms_numpy import Array
-from tests.shared.reference_runtime import RUNTIME, ReferenceModel, load_library
+from tests.shared.ms_writer import ModelWriter, i64, quantised
+from tests.shared.reference_runtime import RUNTIME, BuildRefused, ReferenceModel, load_library
 from tests.support.ms_cases import CASES
 
 TOLERANCE = 1e-5
@@ -57,6 +61,86 @@ def test_half_precision_weights_are_widened(runtime: ctypes.CDLL) -> None:
     with ReferenceModel(runtime, model.to_bytes()) as loaded:
         [result] = loaded.predict(image)
     assert_close(result, model.evaluate(image)[0])
+
+
+def test_split_takes_its_sizes_from_a_second_input(runtime: ctypes.CDLL) -> None:
+    """As in models that were converted from ONNX 13 on."""
+    model = ModelWriter()
+    x = model.add_input("x", (2, 6, 3))
+    sizes = model.add_constant(np.asarray([1, 3, 2], np.int32))
+    model.mark_output(
+        *model.add_node(
+            145,
+            [x, sizes],
+            {0: i64(3), 2: i64(1)},
+            output_count=3,
+            compute=lambda x, _: np.split(x, [1, 4], 1),
+        )
+    )
+    values = np.arange(36, dtype=np.float32).reshape(2, 6, 3)
+    with ReferenceModel(runtime, model.to_bytes()) as loaded:
+        for got, expected in zip(loaded.predict(values), model.evaluate(values), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+INTEGER_WEIGHTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, Callable[[ModelWriter, int, int], int]]] = {
+    # shapes of input and weights, the dimension that has a scale for each cell, the operator
+    "Conv2DFusion": ((1, 5, 5, 3), (4, 3, 3, 3), 0, lambda model, x, w: ops.conv2d(model, x, w)),
+    "Conv2dTransposeFusion": ((1, 4, 4, 3), (3, 2, 2, 5), 3, lambda model, x, w: ops.conv2d_transpose(model, x, w)),
+    "FullConnection": ((2, 6), (4, 6), 0, lambda model, x, w: ops.full_connection(model, x, w, axis=1)),
+    "MatMulFusion": ((2, 6), (6, 4), 1, lambda model, x, w: ops.matmul(model, x, w)),
+    "MatMulFusion, second factor turned": (
+        (2, 6),
+        (4, 6),
+        0,
+        lambda model, x, w: ops.matmul(model, x, w, transpose_b=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("data_type", [np.int8, np.int16])
+@pytest.mark.parametrize("channels", [False, True], ids=["one scale", "a scale for each channel"])
+@pytest.mark.parametrize("name", INTEGER_WEIGHTS)
+def test_weights_in_integers_are_widened(runtime: ctypes.CDLL, name: str, channels: bool, data_type: type) -> None:
+    inputs, shape, axis, add = INTEGER_WEIGHTS[name]
+    random = np.random.default_rng(3)
+    whole: Array = random.integers(-100, 100, shape).astype(data_type)
+    count = shape[axis] if channels else 1
+    scales, zeros = random.uniform(0.001, 0.02, count), random.integers(-5, 5, count)
+    spread = [-1 if dimension == axis else 1 for dimension in range(len(shape))]
+    model = ModelWriter()
+    x, w = model.add_input("x", inputs), model.add_constant(whole)
+    model.tensors[w].extra = quantised(scales.tolist(), zeros.tolist())
+    model.mark_output(add(model, x, w))
+    model.constants[w] = (whole - zeros.reshape(spread)) * scales.reshape(spread)
+    values = random.uniform(-1, 1, inputs).astype(np.float32)
+    with ReferenceModel(runtime, model.to_bytes()) as loaded:
+        assert_close(loaded.predict(values)[0], model.evaluate(values)[0])
+
+
+def loads(runtime: ctypes.CDLL, content: bytes) -> bool:
+    try:
+        with ReferenceModel(runtime, content):
+            return True
+    except BuildRefused:
+        return False
+
+
+@pytest.mark.parametrize("number", sorted(CASES), ids=lambda number: known_operators()[number].name)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(data=st.data())
+def test_the_inspector_says_what_the_runtime_refuses(
+    runtime: ctypes.CDLL, tmp_path: Path, number: int, data: st.DataObject
+) -> None:
+    """The same model with its inputs and constants in their own types, and with its inputs in others."""
+    model, _ = CASES[number](data.draw)
+    path = tmp_path / "model.ms"
+    own = [model.tensors[index].data_type for index in model.inputs]
+    for kinds in (own, *([kind] * len(own) for kind in (42, 32, 34))):  # half, int8 and int32
+        for index, kind in zip(model.inputs, kinds, strict=True):
+            model.tensors[index].data_type = kind
+        path.write_bytes(model.to_bytes())
+        assert (read_ms(path).reference_lacks == ()) == loads(runtime, model.to_bytes())
 
 
 def test_the_number_of_threads_does_not_change_a_bit(runtime: ctypes.CDLL) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.unit.native.formats.test_ms_format import ADD, GOOD, MODEL, changed
 
 ADD_NODE, SOFTMAX_NODE = MODEL.nodes
 UNKNOWN_OPERATOR = 250
+GROUP_NORM = 211
 REFUSED: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "0 bytes": ("a.ms", lambda: b"", "is empty: a download that failed leaves such files"),
     "half": ("a.ms", lambda: GOOD[: len(GOOD) // 2], "cut short or damaged"),
@@ -35,7 +37,7 @@ REFUSED: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "git-lfs pointer": ("a.ms", lambda: b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS pointer"),
     "MindIR": ("a.ms", lambda: b"\x0a\x050.1.0\x12\x09MindSpore", "looks like a MindIR model"),
     "zip": ("a.ms", lambda: b"PK\x03\x04" + bytes(32), "archive"),
-    "zeros": ("a.ms", lambda: bytes(4096), "identifier MSL2 is missing"),
+    "zeros": ("a.ms", lambda: bytes(4096), "begins with zeros"),
     "an index into nowhere": (
         "a.ms",
         lambda: changed(nodes=(NodeToWrite(operator=ADD, inputs=(0, 9), outputs=(3,)),)),
@@ -97,6 +99,24 @@ def test_what_the_engine_would_compute_wrongly_is_described_but_not_run(
     with pytest.raises(ModelError, match="would not run as it should") as caught:
         run_model(session, LaunchRequest(model=str(path)))
     assert sentence in caught.value.message
+    assert no_build.calls == []
+
+
+@pytest.mark.parametrize("toolchain", ["zig", "ohos"])
+def test_what_the_reference_runtime_lacks_is_said_before_anything_is_built_or_sent(
+    session: Session, no_build: LocalBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolchain: str
+) -> None:
+    path = tmp_path / "a.ms"
+    path.write_bytes(changed(nodes=(ADD_NODE, dataclasses.replace(SOFTMAX_NODE, operator=GROUP_NORM))))
+    build = SimpleNamespace(plan=SimpleNamespace(toolchain=SimpleNamespace(name=toolchain)))
+    monkeypatch.setattr(launch, "choose_build", lambda *_: build)
+    monkeypatch.setattr(launch, "_perform", lambda *_: "run")
+    if toolchain == "ohos":  # The board's own MindSpore Lite may well have it.
+        assert run_model(session, LaunchRequest(model=str(path))) == "run"
+        return
+    with pytest.raises(ModelError, match=r"It lacks: GroupNormFusion\.") as caught:
+        run_model(session, LaunchRequest(model=str(path)))
+    assert "--toolchain ohos" in caught.value.remedy
     assert no_build.calls == []
 
 

@@ -40,11 +40,6 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> LocalBoard:
-    return LocalBoard(tmp_path / "board")
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "model.bin"
     path.write_bytes(CONTENT)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,12 +19,13 @@ from core.errors import (
     UnsafePath,
     UsageError,
 )
-from core.session import Session
+from core.session import PROJECT, Session
 from deploy.transfer import pull
-from deploy.transfer.pull import as_name, as_pattern, fetch_files, pull_files
+from deploy.transfer.pull import PART_NAME, as_name, as_pattern, fetch_files, pull_files
 from deploy.transfer.push import push_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import CONTENT, NAME, flip_byte, names, place, record_progress
+from tests.support.trees import nest
 
 
 def test_a_file_comes_back_as_it_is_named(session: Session, board: LocalBoard, file: Path, tmp_path: Path) -> None:
@@ -206,11 +210,30 @@ def test_a_link_under_the_temporary_name_is_not_followed(session: Session, board
     (board.folder / "log.txt").write_text("new")
     (tmp_path / "here").mkdir()
     (tmp_path / "precious").write_text("old")
-    (tmp_path / "here/.log.txt.part").symlink_to(tmp_path / "precious")
+    (tmp_path / "here" / PART_NAME).symlink_to(tmp_path / "precious")
     pull_files(session, board, [f"{board.folder}/log.txt"], tmp_path / "here")
     assert (tmp_path / "precious").read_text() == "old"
     assert (tmp_path / "here/log.txt").read_text() == "new"
     assert not (tmp_path / "here/log.txt").is_symlink()
+
+
+def test_nobody_can_foresee_the_temporary_name() -> None:
+    program = "from deploy.transfer.pull import PART_NAME; print(PART_NAME)"
+    say = functools.partial(
+        subprocess.run, [sys.executable, "-c", program], capture_output=True, check=True, cwd=PROJECT
+    )
+    assert len({say().stdout for _ in range(2)}) == 2
+
+
+@pytest.mark.usefixtures("any_depth")
+def test_the_longest_name_and_the_deepest_folder_come_over(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    (board.folder / "out").mkdir()
+    (board.folder / "out" / ("n" * 255)).write_text("long")
+    nest(board.folder / "out", 1200)
+    done = pull_files(session, board, [f"{board.folder}/out"], tmp_path / "out")
+    assert sorted(file.size for file in done) == [4, 5]
+    assert (tmp_path / "out" / ("n" * 255)).read_text() == "long"
+    assert (tmp_path / "out" / "/".join(["d"] * 1200) / "f").read_bytes() == b"12345"
 
 
 def test_what_cannot_be_fetched_is_left_out_with_a_warning(

@@ -10,8 +10,9 @@ import pytest
 
 from core.errors import ModelError, UnknownName
 from core.session import Session
+from native.models import models
 from native.models.inspect import describe_lines, inspect_model, model_kind
-from native.models.models import list_models, locate_model
+from native.models.models import ModelEntry, list_models, locate_model, would_locate
 from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.ms_flatbuffers import ModelToWrite, NodeToWrite, TensorToWrite, write_ms
 
@@ -84,7 +85,8 @@ def test_the_content_decides_the_kind_and_not_the_name(tmp_path: Path) -> None:
         (b"", "is empty"),
         (b"\x08\x07\x12\x07pytorch", "looks like an ONNX model"),
         (b"<html>", "looks like a web page"),
-        (bytes(64), "its first bytes are those of neither"),
+        (bytes(64), "begins with zeros"),
+        (bytes(range(200, 255)), "its first bytes are those of neither"),
     ],
 )
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -101,18 +103,36 @@ def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
         inspect_model(tmp_path)
 
 
-def test_a_name_that_the_list_shows_means_the_file_that_was_fetched(session: Session) -> None:
-    with pytest.raises(ModelError, match="not fetched yet") as caught:
-        locate_model(session, "smollm2")
-    assert caught.value.remedy == "Run `ohforge model.fetch smollm2`."
+def test_a_name_that_the_list_shows_means_its_file_which_is_fetched_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (entry,) = [entry for entry in list_models(session) if entry["name"] == "smollm2"]
     assert entry["path"] == ""
-    folder = session.settings.cache / "models" / "smollm2"
-    folder.mkdir(parents=True)
-    kept = write_tiny_gguf(folder / "SmolLM2-135M-Instruct.Q4_1.gguf")
-    assert locate_model(session, "smollm2") == kept
+    fetched: list[str] = []
+
+    def fetch(_: Session, entry: ModelEntry, target: Path) -> None:
+        fetched.append(entry.name)
+        target.parent.mkdir(parents=True)
+        write_tiny_gguf(target)
+
+    monkeypatch.setattr(models, "_fetch_first", fetch)
+    monkeypatch.setattr(models, "_is_right", lambda _session, _entry, target: target.is_file())
+    (would,) = would_locate(session, "smollm2")
+    assert (would.action, fetched) == ("fetch", [])
+    path = session.settings.cache / "models" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    assert [locate_model(session, "smollm2"), locate_model(session, "smollm2")] == [path, path]
+    assert fetched == ["smollm2"]
+    assert inspect_model(path)["architecture"] == "llama"
     with pytest.raises(UnknownName, match="did you mean 'smollm2'"):
         locate_model(session, "smolm2")
+
+
+def test_a_folder_called_like_a_model_is_not_taken_for_it(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "smollm2").mkdir()
+    assert would_locate(session, "smollm2")[0].action == "fetch"
 
 
 def test_a_file_goes_before_a_name(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

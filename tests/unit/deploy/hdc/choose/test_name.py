@@ -16,6 +16,7 @@ from core.errors import (
     NoBoard,
     SeveralBoards,
     UnknownName,
+    UsageError,
 )
 from core.session import Session
 from core.settings import BoardEntry
@@ -194,3 +195,17 @@ def test_a_named_hdc_that_is_not_there_or_cannot_be_executed_is_an_error(session
         named = dataclasses.replace(session, settings=dataclasses.replace(session.settings, hdc=str(path)))
         with pytest.raises(HdcNotFound, match=r"ohforge\.hdc"):
             find_hdc(named)
+
+
+@pytest.mark.parametrize("serial", ["emulated-../../x", "emulated-/etc", "emulated-a/b", "emulated-a\\b"])
+@pytest.mark.parametrize("dry", [False, True])
+def test_no_serial_leads_out_of_the_folder_of_emulated_boards(
+    session: Session, tmp_path: Path, serial: str, dry: bool
+) -> None:
+    entry = BoardEntry(serial=serial, profile="dayu200")
+    settings = dataclasses.replace(session.settings, boards={"mine": entry}, data_dir=str(tmp_path / "data"))
+    session = dataclasses.replace(session, settings=settings, runner=FakeRunner(), dry=dry)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="cannot be the name of a board"):
+        choose_board(session, "mine")
+    assert sorted(tmp_path.rglob("*")) == before

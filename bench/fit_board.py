@@ -1,0 +1,103 @@
+"""``model.fit``: the board and the model that are meant, what the board has, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.fit import BoardLimits, as_json, flags_of, judge_best
+from core.errors import ModelError, UsageError
+from core.files import human_bytes
+from core.session import Session
+from deploy.board.protocol import Board
+from deploy.board.survey import Question, survey_board
+from deploy.hdc.choose import choose_board
+from deploy.launch.build_choice import choose_arch, choose_cpu
+from native.models.gguf_model import read_gguf_model, require_runnable
+from native.models.inspect import model_kind
+from native.models.llama_memory import KV_TYPES, LlamaSettings
+from native.models.models import locate_model
+from toolchains.host_toolchain import ToolchainChoice
+from toolchains.toolchain import select_toolchain
+from toolchains.tuning import find_tuning
+
+PROGRAM = "llama"
+REARRANGING = {"cortex-a55": "dotprod", "cortex-a76": "dotprod", "x86-64-v3": "avx2"}
+"""CPU tunings with instructions for which llama.cpp copies weights into another order, and how it does."""
+
+BITS_OF_SHORT_ADDRESSES = 32
+ADDRESSES = 3 << 30
+"""Bytes that a 32-bit program can have mapped, in the kernel's best case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRequest:
+    """What a user asked for."""
+
+    model: str
+    board: str = ""
+    choice: ToolchainChoice = field(default_factory=ToolchainChoice)
+    context: int = 512
+    ubatch: int = 512
+    kv_type: str = "f16"
+    repack: bool = True
+
+
+def fit_on_board(session: Session, request: FitRequest) -> dict[str, Any]:
+    """The answer, ready for JSON. Nothing is sent; a model that is named is fetched to this computer.
+
+    Raises UsageError for settings that cannot be, ModelError for a file that is no language model, and what the choice
+    of board, arch and tuning raises.
+    """
+    _check(request)
+    path = locate_model(session, request.model)
+    if model_kind(path) != "gguf":
+        raise ModelError(
+            f"{path} is no GGUF model; what a .ms model takes is not worked out here.",
+            remedy="`ohforge model.inspect` tells the size of its weights and of what it computes.",
+        )
+    model = read_gguf_model(path)
+    require_runnable(path, model.info)
+    board = choose_board(session, request.board)
+    arch = choose_arch(session, board, request.choice, select_toolchain(session, request.choice))
+    tuning = find_tuning(choose_cpu(session, board, arch, request.choice.cpu, PROGRAM), arch)
+    asked = LlamaSettings(
+        context=request.context,
+        ubatch=request.ubatch,
+        kv_type=request.kv_type,
+        rearranged=REARRANGING.get(tuning.name, "") if request.repack else "",
+    )
+    limits = find_limits(session, board)
+    fit = judge_best(model.info, limits, asked)
+    answer = as_json(model.info, limits, fit, asked)
+    if arch.elf_bits == BITS_OF_SHORT_ADDRESSES and fit.need.total > ADDRESSES:
+        answer["notes"].append(
+            f"A 32-bit program has addresses for {human_bytes(ADDRESSES)} or less: take --arch arm64 where the board runs it."
+        )
+    return {
+        "model": str(path),
+        "file_type": model.info.file_type,
+        "board": board.serial,
+        "emulated": board.profile.emulated,
+        **answer,
+        "flags": flags_of(fit.settings),
+    }
+
+
+def find_limits(session: Session, board: Board) -> BoardLimits:
+    """What the board has available at this moment, and the rates of its profile."""
+    survey = survey_board(session, board, Question(facts=False))
+    profile = board.profile
+    return BoardLimits(
+        available=survey.available_bytes or profile.memory_bytes,
+        memory_rate=profile.memory_rate,
+        storage_rate=profile.storage_rate,
+    )
+
+
+def _check(request: FitRequest) -> None:
+    for name, value in (("context", request.context), ("ubatch", request.ubatch)):
+        if value < 1:
+            raise UsageError(f"--{name} {value} cannot be; it is a number of tokens.")
+    if request.kv_type not in KV_TYPES:
+        raise UsageError(f"--kv-type {request.kv_type!r} is none of {', '.join(KV_TYPES)}.")

@@ -213,6 +213,9 @@ def show_built(console: Console, outcome: BuildOutcome, asked: Collection[str] =
     what = "built" if outcome.rebuilt else "nothing to do"
     console.info(f"{what} ({outcome.reason}) in {outcome.seconds:.1f} s: {path}")
     command = _command_that_runs(artifact, asked)
+    prefix = artifact.folder / artifact.prefix if artifact.prefix else None
+    if prefix:
+        console.info(f"its libraries and headers for other projects: --prefix {artifact.program} ({prefix})")
     if command:
         console.info(f"run it on a board: {command}")
     return {
@@ -222,6 +225,7 @@ def show_built(console: Console, outcome: BuildOutcome, asked: Collection[str] =
         "reason": outcome.reason,
         "seconds": round(outcome.seconds, 3),
         "products": {product.name: str(artifact.path_of(product)) for product in artifact.products},
+        "prefix": str(prefix or ""),
         "run": command,
     }
 

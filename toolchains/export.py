@@ -91,10 +91,12 @@ def export_meson(
     toolchain: HostToolchain,
     *,
     launcher: str = "",
+    emulator: str = "",
+    cmake: str = "",
     compile_flags: Sequence[str] = (),
     link_flags: Sequence[str] = (),
 ) -> str:
-    """A Meson cross file; with a program before the compiler and further flags, when they are given."""
+    """A Meson cross file; with a program before the compiler, one before the programs, CMake and flags, when given."""
     family, cpu = MESON_CPUS[toolchain.arch.name]
     return render(
         "meson.ini.jinja",
@@ -110,6 +112,9 @@ def export_meson(
         cpu_family=family,
         cpu=cpu,
         launcher=launcher,
+        prefixes=toolchain.prefixes,
+        emulator=emulator,
+        cmake=cmake,
         compile_flags=compile_flags,
         link_flags=link_flags,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ class HostToolchain:
     strip: tuple[str, ...]
     """Words before the file's name in a call that strips it in place; empty when linking has done so already."""
     environment: Mapping[str, str]
-    """Variables that the compiler, and ccache in front of it, should see."""
+    """Variables that the compiler, and a compiler cache in front of it, should see."""
     sdk: Sdk | None
     stl: str
     """C++ library: ``c++_static``, ``c++_shared`` or ``none``."""
@@ -65,3 +65,15 @@ class ToolchainChoice:
     """One of c++_static, c++_shared and none."""
     prefixes: tuple[Path, ...] = ()
     """Folders with libraries for the board."""
+
+    def without_places(self) -> ToolchainChoice:
+        """The same with numbers for the folders: what is in them counts for a build, and not where they lie."""
+        return replace(self, prefixes=tuple(Path(f"<prefix {number}>") for number in range(len(self.prefixes))))
+
+
+def tell_compiler_caches(compiler: str) -> dict[str, str]:
+    """Variables by which ccache and sccache know a compiler; `compiler` stands for all that it adds to its words.
+
+    Left to themselves they see a wrapper script, not the compiler behind it, nor the arch and CPU that it adds.
+    """
+    return {"CCACHE_COMPILERCHECK": f"string:{compiler}", "SCCACHE_C_CUSTOM_CACHE_BUSTER": compiler}

@@ -324,14 +324,15 @@ def _fault_of(root: Path, entry: Entry, *, deep: bool) -> str:
             return f"has {found.st_size} bytes, not {entry.size}"
         if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o111 != entry.mode & 0o111:
             return f"has the mode {stat.S_IMODE(found.st_mode):o}, not {entry.mode:o}"
-        return "has another content" if deep and _crc32(path) != entry.crc32 else ""
+        return "has another content" if deep and crc32_of_file(path) != entry.crc32 else ""
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
 
 
-def _crc32(path: Path) -> int:
+def crc32_of_file(path: Path) -> int:
+    """CRC-32 of a file's content, as zip archives have it."""
     crc = 0
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):

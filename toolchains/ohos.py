@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import SdkIncomplete, ToolchainError, UsageError, unknown_name
 from core.files import sha256_json
 from core.session import Session
 from toolchains.arch import ARM32, find_arch
-from toolchains.host_toolchain import HostToolchain, ToolchainChoice
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice, tell_compiler_caches
 from toolchains.render import TEMPLATES, pkg_config_folders, place_rendered, render
 from toolchains.sdk import TOOLCHAIN_FILE, Sdk, this_host
+from toolchains.sdk_content import hash_content
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
 STLS = ("c++_static", "c++_shared", "none")
@@ -43,21 +44,25 @@ def prepare_ohos(session: Session, choice: ToolchainChoice, sdk: Sdk) -> HostToo
     parent = session.settings.cache / "toolchains"
     folder = place_rendered(parent, name, files, frozenset(PROGRAMS), dry=session.dry)
     tools = sdk.native / "llvm/bin"
-    identity = {"sdk": sdk.id, "files": _render_files(build, ELSEWHERE)}
+    content, anywhere = (
+        hash_content(session, sdk),
+        _render_files(replace(build, choice=choice.without_places()), ELSEWHERE),
+    )
+    compiler = {"sdk": content, "programs": {name: anywhere[name] for name in PROGRAMS}}
     return HostToolchain(
         name="ohos",
         arch=arch,
         cpu=build.tuning.name,
         static=build.static,
         file=folder / "toolchain.cmake",
-        id=sha256_json(identity),
+        id=sha256_json({"sdk": content, "files": anywhere}),
         title=_describe(build),
         cc=folder / "ohos-cc",
         cxx=folder / "ohos-c++",
         ar=tools / _exe("llvm-ar"),
         ranlib=tools / _exe("llvm-ranlib"),
         strip=(str(tools / _exe("llvm-strip")),),
-        environment={"CCACHE_COMPILERCHECK": f"string:{sdk.id}"},
+        environment=tell_compiler_caches(sha256_json(compiler)),
         sdk=sdk,
         stl=build.stl,
         runtime_libraries=_runtime_libraries(build),

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import SdkIncomplete, SdkNotFound, ToolchainError
-from core.files import sha256_json, sha256_text
 from core.names import checked_name
 
 if TYPE_CHECKING:
@@ -61,8 +60,6 @@ class Sdk:
     """What its programs run on: ``linux-x64``, ``linux-arm64``, ``windows-x64``, ``macos-x64``, ``macos-arm64``."""
     clang: str
     """Version of its compiler as its folders name it; empty when they do not."""
-    id: str
-    """SHA-256 of what the packages say of themselves and of the CMake file; the same in every folder."""
     layout: str
     """Which of the known layouts matched."""
     found_by: str
@@ -236,8 +233,6 @@ def _nothing_in(path: Path) -> SdkNotFound:
 def _describe(native: Path, layout: str) -> Sdk:
     described = read_description(native)
     _check_files(native)
-    toolchain_file = (native / TOOLCHAIN_FILE).read_text(errors="replace")
-    clang = _clang_version(native)
     toolchains = native.parent / "toolchains"
     return Sdk(
         root=native.parent,
@@ -248,8 +243,7 @@ def _describe(native: Path, layout: str) -> Sdk:
         full_version=str(described.told.get("platformVersion", "")),
         release_type=str(described.told.get("releaseType", "")),
         host=_host_of(native),
-        clang=clang,
-        id=sha256_json({"description": described.told, "clang": clang, "toolchain file": sha256_text(toolchain_file)}),
+        clang=_clang_version(native),
         layout=layout,
         found_by="path",
     )

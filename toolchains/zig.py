@@ -12,7 +12,7 @@ from core.errors import HostToolMissing, TuningNotForArch, UsageError
 from core.files import sha256_json
 from core.session import Session
 from toolchains.arch import ARM32, find_arch
-from toolchains.host_toolchain import HostToolchain, ToolchainChoice
+from toolchains.host_toolchain import HostToolchain, ToolchainChoice, tell_compiler_caches
 from toolchains.render import pkg_config_folders, place_rendered, render
 from toolchains.tuning import GENERIC, Tuning, find_tuning
 
@@ -23,6 +23,8 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
     "zig-ranlib": ("zig-tool.jinja", "ranlib"),
 }
 """Program → its template and zig's sub-command."""
+IN_LIBC = ("crypt", "dl", "m", "pthread", "resolv", "rt", "util", "xnet")
+"""What musl has in its libc: it installs empty libraries of these names, which projects look for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,7 @@ def prepare_zig(session: Session, choice: ToolchainChoice) -> HostToolchain:
         ar=folder / "zig-ar",
         ranlib=folder / "zig-ranlib",
         strip=(),
-        environment={"CCACHE_COMPILERCHECK": f"string:{_identify_compiler(zig, tuning)}"},
+        environment=tell_compiler_caches(_identify_compiler(zig, tuning)),
         sdk=None,
         stl="c++_static",
         prefixes=choice.prefixes,
@@ -142,7 +144,8 @@ def _render_files(zig: Zig, tuning: Tuning, choice: ToolchainChoice, place: _Pla
         prefixes=choice.prefixes,
         pkg_config_libdir=pkg_config_folders(choice.prefixes),
     )
-    return {"toolchain.cmake": cmake, **{name: _render_program(name, zig, tuning, place) for name in PROGRAMS}}
+    programs = {name: _render_program(name, zig, tuning, place) for name in PROGRAMS}
+    return {"toolchain.cmake": cmake, **programs, **{f"root/usr/lib/lib{name}.a": "!<arch>\n" for name in IN_LIBC}}
 
 
 def _render_program(name: str, zig: Zig, tuning: Tuning, place: _Place) -> str:
@@ -163,11 +166,13 @@ def _render_program(name: str, zig: Zig, tuning: Tuning, place: _Place) -> str:
 
 
 def _identify(zig: Zig, tuning: Tuning, choice: ToolchainChoice) -> str:
-    return sha256_json({"zig": zig.version, "clang": zig.clang, "files": _render_files(zig, tuning, choice, NOWHERE)})
+    return sha256_json(
+        {"zig": zig.version, "clang": zig.clang, "files": _render_files(zig, tuning, choice.without_places(), NOWHERE)}
+    )
 
 
 def _identify_compiler(zig: Zig, tuning: Tuning) -> str:
-    """What ccache must know of the compiler; the wrapper's own size and time say nothing of the zig behind it."""
+    """All that an object depends on beside the words of the call: the wrapper with what it adds, and the zig behind it."""
     programs = [_render_program(name, zig, tuning, NOWHERE) for name in ("zig-cc", "zig-c++")]
     return sha256_json({"zig": zig.version, "clang": zig.clang, "programs": programs})
 

@@ -63,6 +63,8 @@ class Artifact:
     products: tuple[Product, ...]
     runtime_libraries: tuple[str, ...] = ()
     """Libraries (paths relative to the artifact's folder) that must travel with the programs."""
+    prefix: str = ""
+    """Folder with headers, libraries and the files by which build systems find them, relative to the artifact's; or empty."""
     partial: bool = False
     """True when only those of a project's products were asked for that are in it."""
     folder: Path

@@ -12,6 +12,8 @@ from core.errors import DamagedProgram
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
+    from toolchains.arch import Arch
+
 MAGIC = b"\x7fELF"
 EF_ARM_ABI_FLOAT_SOFT = 0x200
 EF_ARM_ABI_FLOAT_HARD = 0x400
@@ -104,6 +106,15 @@ def _type_of(elf_type: str, interpreter: str, dynamic: list[Any]) -> str:
         pie = any(tag.entry.d_tag == "DT_FLAGS_1" and tag.entry.d_val & df_1_pie for tag in dynamic)
         return "program" if pie else "library"
     return {"ET_REL": "object", "ET_CORE": "core"}.get(elf_type, elf_type)
+
+
+def is_for(path: Path, arch: Arch) -> bool:
+    """Whether a file is an ELF file for `arch`, by its first bytes."""
+    with path.open("rb") as file:
+        start = file.read(20)
+    bits = {b"\1": 32, b"\2": 64}.get(start[4:5])
+    machine = {"EM_ARM": 40, "EM_AARCH64": 183, "EM_X86_64": 62}[arch.elf_machine]
+    return start.startswith(MAGIC) and (bits, start[18:20]) == (arch.elf_bits, machine.to_bytes(2, "little"))
 
 
 def _float_abi(elf: ELFFile) -> str:

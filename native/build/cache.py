@@ -36,11 +36,10 @@ class CompilerCache:
         return found, found + counts["cache_miss"]
 
 
-def find_compiler_cache(session: Session, *, tree: Path, compiler_id: str, log: Path) -> CompilerCache | None:
+def find_compiler_cache(session: Session, *, tree: Path, log: Path) -> CompilerCache | None:
     """The compiler cache for a build in `tree`, or None. A cache that the user has set up himself stays where it is.
 
-    Both would take a wrapper script for the compiler and not see a new compiler behind it, so they are told
-    `compiler_id` instead.
+    What compiler it is, the toolchain's own environment says.
     """
     log.unlink(missing_ok=True)
     if program := shutil.which("ccache"):
@@ -49,8 +48,9 @@ def find_compiler_cache(session: Session, *, tree: Path, compiler_id: str, log: 
             program=program,
             log=log,
             environment={
-                "CCACHE_COMPILERCHECK": f"string:{compiler_id}",
                 "CCACHE_COMPILERTYPE": "clang",
+                # A user's own setting could take flags that change the object for ones that do not.
+                "CCACHE_IGNOREOPTIONS": "",
                 # Only paths in the build folder are made relative. The flags map both forms to the same text, so what
                 # is built is the same with and without a cache; and a source tree keeps its place between builds.
                 "CCACHE_BASEDIR": str(tree),
@@ -71,7 +71,6 @@ def find_compiler_cache(session: Session, *, tree: Path, compiler_id: str, log: 
             program=program,
             log=log,
             environment={
-                "SCCACHE_C_CUSTOM_CACHE_BUSTER": compiler_id,
                 # The server outlives the build; it has to end by itself.
                 **_unless_set("SCCACHE_IDLE_TIMEOUT", "60"),
                 **_unless_set("SCCACHE_DIR", str(session.settings.cache / "sccache")),

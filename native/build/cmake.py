@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
-from core.files import remove_tree, sha256_json, write_atomic
-from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+from core.files import sha256_json, write_atomic
+from native.build.job import CONFIGURED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
 from native.build.render import render_build
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from core.deadline import Deadline
     from core.session import Session
 
+OLDEST_POLICY = "3.5"
+"""The oldest CMake whose rules CMake 4 still has: a project that asks for an older one gets those."""
+MINIMUM = re.compile(
+    r"^\s*cmake_minimum_required\s*\(\s*VERSION\s+(\d+)\.(\d+)[\d.]*(?:\.\.\.(\d+)\.(\d+))?", re.I | re.M
+)
 STATUS = re.compile(r"^\[(\d+)/(\d+)\] (?:(?:Building|Linking) \S+ (?:\S+ )*?)?(?:\S*/)?(\S+)$")
 
 
@@ -37,7 +42,7 @@ class CMake:
     def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
         """Does the project's own install step into `job.staging`; False when it fails."""
         result = session.runner.run(
-            [str(_find_cmake()), "--install", str(job.tree)],
+            [str(find_cmake()), "--install", str(job.tree)],
             deadline=deadline,
             env={**job.environment, "DESTDIR": str(job.staging)},
             on_stdout=log.write,
@@ -50,18 +55,31 @@ class CMake:
         text = render_additions(job)
         argv = _configure_words(job, additions)
         stamp = sha256_json([argv, text, dict(job.environment)])
-        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
+        done = job.tree / CONFIGURED
+        if not begin_tree(session, job, stamp, anew=not done.exists()):
             return
-        # A tree that was configured otherwise keeps some of the old values: CMake only reads them once.
-        remove_tree(job.tree)
         write_atomic(additions, text)
+        _tell_old_minimum(session, job)
         session.console.info(f"configuring {job.title}")
         result = session.runner.run(
             argv, deadline=deadline, env=job.environment, on_stdout=log.write, on_stderr=log.write
         )
         if not result.ok:
             raise explain_failure(result, "Configuring", job)
-        write_stamp(job, stamp)
+        done.touch()
+
+
+def _tell_old_minimum(session: Session, job: BuildJob) -> None:
+    """Says so when the project asks for a CMake older than `OLDEST_POLICY`, which CMake 4 refuses unless it is told."""
+    oldest = tuple(map(int, OLDEST_POLICY.split(".")))
+    for file in sorted(job.source.rglob("CMakeLists.txt"), key=lambda path: len(path.parts)):
+        found = MINIMUM.search(file.read_text(errors="replace"))
+        if found and tuple(map(int, found.groups()[2:] if found[3] else found.groups()[:2])) < oldest:
+            session.console.info(
+                f"{file.relative_to(job.source)} asks for CMake {found[1]}.{found[2]}, which is older than all that CMake "
+                f"still knows: it gets the rules of {OLDEST_POLICY} (CMAKE_POLICY_VERSION_MINIMUM={OLDEST_POLICY})"
+            )
+            return
 
 
 def run_ninja(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
@@ -111,6 +129,7 @@ def render_additions(job: BuildJob) -> str:
     """The CMake code that adds the recipe's flags and sources to a project, without touching its files."""
     return render_build(
         "additions.cmake.jinja",
+        static=job.toolchain.static,
         compile_flags=job.compile_flags,
         link_flags=job.link_flags,
         added_sources={product.target: product.add_sources for product in job.products if product.add_sources},
@@ -123,16 +142,20 @@ def _configure_words(job: BuildJob, additions: Path) -> list[str]:
         "CMAKE_MAKE_PROGRAM": find_ninja(),
         "CMAKE_BUILD_TYPE": job.build_type,
         "CMAKE_PROJECT_INCLUDE": additions,
+        "CMAKE_INSTALL_PREFIX": INSTALLED_TO,
+        "CMAKE_INSTALL_LIBDIR": "lib",
         # Programs and their libraries lie side by side on the board, and no path of this machine may be in them.
         "CMAKE_INSTALL_RPATH": "$ORIGIN",
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
         # Of a project's libraries that leave it open. A static program could not load shared ones.
+        "CMAKE_POLICY_VERSION_MINIMUM": OLDEST_POLICY,
+        **({"CMAKE_CROSSCOMPILING_EMULATOR": job.emulator} if job.emulator else {}),
         **({"BUILD_SHARED_LIBS": "OFF"} if job.toolchain.static and not job.products else {}),
         **({f"CMAKE_{lang}_COMPILER_LAUNCHER": job.launcher for lang in ("C", "CXX")} if job.launcher else {}),
         **job.options,
     }
     words = [f"-D{name}={value}" for name, value in settings.items()]
-    return [str(_find_cmake()), "-S", str(job.source), "-B", str(job.tree), "-G", "Ninja", *words]
+    return [str(find_cmake()), "-S", str(job.source), "-B", str(job.tree), "-G", "Ninja", *words]
 
 
 @functools.cache
@@ -144,7 +167,7 @@ def package_version(package: str) -> str:
 
 
 @functools.cache
-def _find_cmake() -> Path:
+def find_cmake() -> Path:
     try:
         from cmake import CMAKE_BIN_DIR
     except ImportError:

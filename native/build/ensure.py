@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -27,18 +27,21 @@ from native.artifact.artifact import (
 )
 from native.build.cache import CompilerCache, find_compiler_cache
 from native.build.cmake import CMake
+from native.build.emulator import write_emulator
 from native.build.found import find_products
-from native.build.job import BuildJob, BuildLog, default_jobs
+from native.build.job import COPY, BuildJob, BuildLog, default_jobs
 from native.build.make import Make
 from native.build.meson import Meson
 from native.build.plan import BuildPlan, explain_difference, make_plan
+from native.build.prefix import Wanted, find_damage_of_prefix, find_prefix, take_prefix
 from native.build.products import take_libraries, take_product
 from native.recipe.project import change_recipe, read_project
 from native.recipe.recipe import ProductSpec, Recipe, load_recipe
 from native.source.fetch import fetch_source, would_fetch
 from native.source.kinds import FolderSource, source_pin
+from toolchains.arch import find_arch
 from toolchains.host_toolchain import HostToolchain, ToolchainChoice
-from toolchains.toolchain import SelectedToolchain, check_compiler, choose_toolchain
+from toolchains.toolchain import SelectedToolchain, check_compiler, choose_toolchain, select_toolchain
 
 
 class BuildSystem(Protocol):
@@ -57,9 +60,14 @@ class BuildSystem(Protocol):
 NO_DATE = {"SOURCE_DATE_EPOCH": "0"}
 """For build steps that write the date into what they make; `native.build.plan.NO_DATE_FLAGS` are for the compiler."""
 NOT_OF_THE_SHELL = dict.fromkeys(
-    ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "DESTDIR", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CONFIG_SITE"), ""
+    (
+        *("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "DESTDIR", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CONFIG_SITE"),
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "PKG_CONFIG_PATH", "PKG_CONFIG_SYSROOT_DIR"),
+        *("CMAKE_PREFIX_PATH", "CMAKE_INCLUDE_PATH", "CMAKE_LIBRARY_PATH"),
+    ),
+    "",
 )
-"""Variables that build systems heed: they are no part of a build's inputs, so they must not be there."""
+"""Variables that compilers and build systems heed: they are no part of a build's inputs, so they must not be there."""
 SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake(), "meson": Meson(), "make": Make()}
 
 
@@ -78,6 +86,8 @@ class BuildRequest:
     """For the project's build system; they win over those of a recipe."""
     build_type: str = ""
     jobs: int = 0
+    prefixes: tuple[str, ...] = ()
+    """What else libraries are looked for in: folders, and names or folders of projects that were built."""
     products: tuple[str, ...] = ()
     """Which of the recipe's products; empty for all of them. More can be added to the same artifact later."""
 
@@ -128,7 +138,7 @@ def look_at_build(session: Session, request: BuildRequest, selected: SelectedToo
     recipe = read_project(session, request.source, request.system) if request.source else load_recipe(request.target)
     recipe = change_recipe(recipe, request.options, request.build_type)
     wanted = choose_products(recipe, request.products)
-    toolchain = choose_toolchain(session, request.choice, selected)
+    toolchain = _choose_toolchain(session, request, selected)
     plan = make_plan(recipe, toolchain, SYSTEMS[recipe.build.system].version())
     folder = folder_of(session, plan)
     artifact, reason = find_built(session, plan, folder, wanted)
@@ -141,6 +151,16 @@ def look_at_build(session: Session, request: BuildRequest, selected: SelectedToo
         reason=reason,
         began=began,
     )
+
+
+def _choose_toolchain(session: Session, request: BuildRequest, selected: SelectedToolchain | None) -> HostToolchain:
+    choice = request.choice
+    if request.prefixes:
+        selected = selected or select_toolchain(session, choice)
+        wanted = Wanted(arch=find_arch(choice.arch).name, toolchain=selected.name)
+        found = tuple(find_prefix(session, text, wanted) for text in request.prefixes)
+        choice = replace(choice, prefixes=(*choice.prefixes, *found))
+    return choose_toolchain(session, choice, selected)
 
 
 def build_what_lacks(session: Session, look: BuildLook) -> BuildOutcome:
@@ -204,6 +224,8 @@ def find_built(
         return None, f"not built yet: {', '.join(lacking) or 'the other products'}"
     names = [spec.name for spec in wanted] or by_name
     damage = [found for name in names if (found := find_damage(artifact, by_name[name]))]
+    if artifact.prefix and (found := find_damage_of_prefix(folder)):
+        damage.append(found)
     damage += [f"library missing: {name}" for name in artifact.runtime_libraries if not (folder / name).is_file()]
     return (None, "; ".join(damage)) if damage else (artifact, "nothing changed")
 
@@ -233,9 +255,7 @@ def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[Pro
     source = fetch_source(session, recipe)
     before = _read_if_there(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    cache = find_compiler_cache(
-        session, tree=folder / "tree", compiler_id=_compiler_id(toolchain), log=folder / "compiler-cache.log"
-    )
+    cache = find_compiler_cache(session, tree=folder / "tree", log=folder / "compiler-cache.log")
     job = _make_job(session, plan, source, folder, wanted, jobs, cache)
     deadline = Deadline.after(session.settings.timeouts.build, f"the build of {job.title}")
     _prepare_compiler(session, toolchain)
@@ -246,10 +266,15 @@ def _build(session: Session, plan: BuildPlan, folder: Path, wanted: Sequence[Pro
     _report_cache(session, cache)
     _check_unchanged(plan)
     products = {product.name: product for product in (before.products if before else ())}
-    for spec in find_products(session, job) if recipe.finds_products else wanted:
+    prefix = before.prefix if before else ""
+    if recipe.finds_products and not wanted:
+        prefix = take_prefix(plan, job, folder)
+    for spec in (
+        find_products(session, job, may_be_none=bool(prefix and not wanted)) if recipe.finds_products else wanted
+    ):
         products[spec.name] = take_product(session, spec, job, folder, deadline)
     partial = recipe.finds_products and bool(wanted) and (before is None or before.partial)
-    artifact = _make_artifact(plan, folder, products, partial)
+    artifact = replace(_make_artifact(plan, folder, products, partial), prefix=prefix)
     write_artifact(artifact)
     session.console.detail(f"products: {', '.join(f'{p.name} ({human_bytes(p.size)})' for p in artifact.products)}")
     return artifact
@@ -293,10 +318,22 @@ def _make_job(
 ) -> BuildJob:
     recipe, toolchain = plan.recipe, plan.toolchain
     tree = folder / "tree"
+    # CMake finds them by itself; whatever else is told by the flags of every compiler.
+    prefixes = toolchain.prefixes if recipe.build.system != "cmake" else ()
+    includes = [word for prefix in prefixes for word in ("-isystem", str(prefix / "include"))]
+    libraries = [f"-L{prefix / 'lib'}" for prefix in prefixes]
+    place, origin, emulator = source / recipe.build.subfolder, None, ""
+    if recipe.finds_products or recipe.build.system == "make":
+        # It may write into its source, and may run what it has built.
+        origin, emulator = place, write_emulator(folder, toolchain)
+        place = source = tree / COPY
+        if recipe.build.system == "meson":
+            tree /= "build"  # Meson does not build in a folder that its source is in.
     return BuildJob(
         title=f"{recipe.name} for {toolchain.arch.name}",
         system=recipe.build.system,
-        source=source / recipe.build.subfolder,
+        source=place,
+        origin=origin,
         leave_out=tuple(
             path for entry in recipe.sources if isinstance(entry, FolderSource) for path in entry.leave_out
         ),
@@ -304,11 +341,12 @@ def _make_job(
         toolchain=toolchain,
         build_type=recipe.build.type,
         options=dict(zip(plan.options, plan.filled(plan.options.values(), source), strict=True)),
-        compile_flags=[*plan.filled(plan.compile_flags, source), *_map_paths(plan, source, tree)],
-        link_flags=plan.filled(plan.link_flags, source),
+        compile_flags=[*plan.filled(plan.compile_flags, source), *_map_paths(plan, source, tree), *includes],
+        link_flags=[*plan.filled(plan.link_flags, source), *libraries],
         products=recipe.products,
         wanted=[spec for spec in wanted if not spec.of_source],
         jobs=jobs or session.settings.jobs or default_jobs(),
+        emulator=emulator,
         launcher=cache.program if cache else "",
         environment={**NOT_OF_THE_SHELL, **NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},
         log_path=folder / "build.log",
@@ -353,10 +391,6 @@ def _map_paths(plan: BuildPlan, source: Path, tree: Path) -> list[str]:
         if not path.is_relative_to(recipe.folder):
             maps.append((str(path), path.name))
     return [f"-ffile-prefix-map={path}={name}" for path, name in sorted(maps, key=lambda entry: len(entry[0]))]
-
-
-def _compiler_id(toolchain: HostToolchain) -> str:
-    return toolchain.environment.get("CCACHE_COMPILERCHECK", toolchain.id).removeprefix("string:")
 
 
 def _describe_sdk(toolchain: HostToolchain) -> str:

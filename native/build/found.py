@@ -12,6 +12,7 @@ from core.errors import DamagedProgram, ProductMissing, UnfitProduct, unknown_na
 from core.files import sha256_file
 from native.artifact.elf import MAGIC, ElfInfo, inspect_elf
 from native.build.job import STAGING
+from native.build.products import STATIC_OR_OHOS, needed_libraries, refuse_shared
 from native.recipe.recipe import ProductSpec
 from native.source.tree import BUILT_TIME
 
@@ -38,34 +39,27 @@ class Found:
         return self.info.soname or self.path.name
 
 
-def find_products(session: Session, job: BuildJob) -> list[ProductSpec]:
+def find_products(session: Session, job: BuildJob, *, may_be_none: bool = False) -> list[ProductSpec]:
     """The products in `job`'s tree: those that its install step has chosen, when there are any, else all.
 
     With names in ``job.wanted``: the ones of these names. Shared libraries that a product needs are always among them.
-    Raises ProductMissing, UnfitProduct when there is nothing for the arch, UnknownName.
+    `may_be_none`: the project leaves a prefix, so that no product is no fault. Raises ProductMissing, UnfitProduct when
+    there is nothing for the arch, UnknownName.
     """
     everywhere = _unique(job, [*_search(job.staging), *_search(job.tree)])
     fitting = {name: found for name, found in everywhere.items() if _fits(job, found)}
+    for name in sorted(everywhere.keys() - fitting.keys()):
+        session.console.detail(f"{name} is no product: {_why_not(job, everywhere[name])}")
+    if not fitting and may_be_none:
+        return []
     if not fitting:
         raise _nothing_fits(job, everywhere)
-    for name in everywhere.keys() - fitting.keys():
-        session.console.detail(f"{name} is for {everywhere[name].info.machine}, so it is no product")
     if job.wanted:
         chosen = [_named(job, everywhere, spec.name) for spec in job.wanted]
     else:
         chosen = [name for name, found in fitting.items() if found.path.is_relative_to(job.staging)] or list(fitting)
     names = dict.fromkeys([*chosen, *_libraries_of([everywhere[name] for name in chosen], fitting)])
     return [_spec(job, name, everywhere[name]) for name in names]
-
-
-def needed_libraries(files: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
-    """Which of `files` (name → names of libraries that it needs) are needed by `roots`, directly or not; sorted."""
-    needed: set[str] = set()
-    new = set(roots)
-    while new:
-        new = {name for root in new for name in files.get(root, ()) if name in files} - needed
-        needed |= new
-    return sorted(needed)
 
 
 def _search(folder: Path) -> Iterator[Found]:
@@ -109,8 +103,15 @@ def _unique(job: BuildJob, found: Sequence[Found]) -> dict[str, Found]:
 
 
 def _fits(job: BuildJob, found: Found) -> bool:
+    return not _why_not(job, found)
+
+
+def _why_not(job: BuildJob, found: Found) -> str:
+    """Why a file can be no product; empty when it can."""
     arch = job.toolchain.arch
-    return (found.info.machine, found.info.bits) == (arch.elf_machine, arch.elf_bits)
+    if (found.info.machine, found.info.bits) != (arch.elf_machine, arch.elf_bits):
+        return f"it is for {found.info.machine}"
+    return refuse_shared(job.toolchain) if found.info.type == "library" else ""
 
 
 def _named(job: BuildJob, found: Mapping[str, Found], name: str) -> str:
@@ -137,11 +138,19 @@ def _spec(job: BuildJob, name: str, found: Found) -> ProductSpec:
 def _nothing_fits(job: BuildJob, found: Mapping[str, Found]) -> ProductMissing | UnfitProduct:
     if not found:
         return ProductMissing(
-            f"{job.title} was built, but that has left no program and no shared library in {job.tree}.",
-            remedy="Nothing can be run of a project that builds static libraries or headers only: add a program, or "
-            "switch on its examples or tests with --option.",
+            f"{job.title} was built, but that has left no program and no shared library in {job.tree}, and it has no "
+            "install step that could say which of its libraries and headers are for others.",
+            remedy="Add a program, switch on its examples or tests with --option, or add an install step (CMake, Meson, "
+            "automake).",
         )
     arch = job.toolchain.arch
+    shared = [name for name, entry in found.items() if entry.info.machine == arch.elf_machine]
+    if shared:
+        return UnfitProduct(
+            f"{job.title} was built, but of shared libraries only ({', '.join(sorted(shared))}): "
+            f"{refuse_shared(job.toolchain)}.",
+            remedy=STATIC_OR_OHOS,
+        )
     listed = ", ".join(
         f"{name} ({entry.info.machine}, {entry.info.bits} bits)" for name, entry in sorted(found.items())[:10]
     )

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
-from core.files import remove_tree, sha256_json, write_atomic
-from native.build.cmake import find_ninja, package_version, run_ninja
-from native.build.job import BuildJob, BuildLog, explain_failure, read_stamp, write_stamp
+from core.files import sha256_json, write_atomic
+from native.build.cmake import find_cmake, find_ninja, package_version, run_ninja
+from native.build.job import CONFIGURED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
@@ -54,16 +54,22 @@ class Meson:
 
         cross_file = job.tree / CROSS_FILE
         text = export_meson(
-            job.toolchain, launcher=job.launcher, compile_flags=job.compile_flags, link_flags=job.link_flags
+            job.toolchain,
+            launcher=job.launcher,
+            emulator=job.emulator,
+            cmake=str(find_cmake()),
+            compile_flags=job.compile_flags,
+            link_flags=job.link_flags,
         )
         argv = [*_meson(), "setup", str(job.tree), str(job.source), "--cross-file", str(cross_file)]
+        argv += [f"--prefix={INSTALLED_TO}", "--libdir=lib"] if not job.products else []
         argv += [f"-Dbuildtype={BUILD_TYPES[job.build_type]}", *(f"-D{n}={v}" for n, v in job.options.items())]
         if session.settings.offline:
             argv.append("--wrap-mode=nodownload")
         stamp = sha256_json([argv, text, dict(job.environment)])
-        if (job.tree / "build.ninja").is_file() and read_stamp(job) == stamp:
+        done = job.tree / CONFIGURED
+        if not begin_tree(session, job, stamp, anew=not done.exists()):
             return
-        remove_tree(job.tree)
         write_atomic(cross_file, text)
         session.console.info(f"configuring {job.title}")
         result = session.runner.run(
@@ -71,7 +77,7 @@ class Meson:
         )
         if not result.ok:
             raise explain_failure(result, "Configuring", job)
-        write_stamp(job, stamp)
+        done.touch()
 
 
 def _environment(job: BuildJob) -> dict[str, str]:

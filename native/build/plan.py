@@ -17,7 +17,7 @@ from native.source.kinds import source_pin
 if TYPE_CHECKING:
     from toolchains.host_toolchain import HostToolchain
 
-BUILDER = 1
+BUILDER = 2
 """Counts changes of how ohforge builds, other than of the flags below, that change what is built."""
 NO_DATE_FLAGS = (
     "-Wno-builtin-macro-redefined",
@@ -85,6 +85,7 @@ def make_plan(recipe: Recipe, toolchain: HostToolchain, system: str) -> BuildPla
         "options": options,
         "compile_flags": list(compile_flags),
         "link_flags": list(link_flags),
+        "prefixes": [sha256_folder(prefix) for prefix in toolchain.prefixes],
         "recipe_files": _hash_recipe_files(recipe, [*options.values(), *compile_flags, *link_flags]),
         "products": {
             product.name: {
@@ -125,6 +126,7 @@ SENTENCES = {
     "toolchain_id": "toolchain changed",
     "builder": "ohforge builds in another way",
     "products": "list of products changed",
+    "prefixes": "other libraries (--prefix)",
 }
 """Inputs whose values would mean nothing to a reader."""
 CHANGES_TOOLCHAIN_ID = {"toolchain", "arch", "cpu", "static", "stl"}

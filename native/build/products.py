@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from core.errors import BuildError, ProductMissing, UnfitProduct
 from core.files import LETTERS_OF_NAME, sha256_file
 from native.artifact.artifact import Product
 from native.artifact.elf import ElfInfo, inspect_elf
-from native.build.found import needed_libraries
+from native.build.prefix import libraries_in
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
@@ -52,19 +52,43 @@ def take_product(session: Session, spec: ProductSpec, job: BuildJob, folder: Pat
 def take_libraries(toolchain: HostToolchain, folder: Path, products: Collection[Product]) -> tuple[str, ...]:
     """The shared libraries that must travel with the products, as paths relative to `folder`.
 
-    Those of the toolchain are copied; those that are products themselves are there already.
+    Those of the toolchain and of prefixes are copied; those that are products themselves are there already.
     """
     own = {Path(product.path).name: product for product in products if product.kind == "library"}
     programs = [product for product in products if product.kind == "program"]
     links = {name: library.needed for name, library in own.items()} | {p.name: p.needed for p in programs}
     taken = [own[name].path for name in needed_libraries(links, [p.name for p in programs]) if name in own]
-    needed = {name for product in products for name in product.needed}
-    for library in toolchain.runtime_libraries:
-        if library.name in needed:
-            place = folder / PLACE / library.name
-            shutil.copy(library, place)
-            taken.append(place.relative_to(folder).as_posix())
+    needed = {name for product in products for name in product.needed if name not in own}
+    others = libraries_in(toolchain.prefixes, sorted(needed))
+    needed |= {name for library in others.values() if (info := inspect_elf(library)) for name in info.needed}
+    others |= {library.name: library for library in toolchain.runtime_libraries if library.name in needed}
+    for name, library in sorted(others.items()):
+        shutil.copy(library, folder / PLACE / name)
+        taken.append(f"{PLACE}/{name}")
     return tuple(taken)
+
+
+def needed_libraries(files: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
+    """Which of `files` (name → names of libraries that it needs) are needed by `roots`, directly or not; sorted."""
+    needed: set[str] = set()
+    new = set(roots)
+    while new:
+        new = {name for root in new for name in files.get(root, ()) if name in files} - needed
+        needed |= new
+    return sorted(needed)
+
+
+STATIC_OR_OHOS = (
+    "Build the project's own libraries as static ones (in CMake: add_library without SHARED), or use "
+    "--toolchain ohos for programs with shared libraries."
+)
+
+
+def refuse_shared(toolchain: HostToolchain) -> str:
+    """Why shared libraries of a toolchain are of no use on a board; empty when they are."""
+    if toolchain.name != "zig":
+        return ""
+    return f"{toolchain.title} links statically, its C library is not the one of the board"
 
 
 def check_fitness(spec: ProductSpec, info: ElfInfo | None, toolchain: HostToolchain) -> None:
@@ -83,9 +107,10 @@ def check_fitness(spec: ProductSpec, info: ElfInfo | None, toolchain: HostToolch
         raise UnfitProduct(
             f"The product {spec.name} is linked dynamically (it needs {', '.join(info.needed) or info.interpreter}), but "
             f"{toolchain.title} links statically: its C library is not the one of the board.",
-            remedy="Build the project's own libraries as static ones (in CMake: add_library without SHARED), or use "
-            "--toolchain ohos for programs with shared libraries.",
+            remedy=STATIC_OR_OHOS,
         )
+    if spec.kind == "library" and (why := refuse_shared(toolchain)):
+        raise UnfitProduct(f"The product {spec.name} is a shared library, but {why}.", remedy=STATIC_OR_OHOS)
     if spec.kind == "program" and info.interpreter not in ("", arch.loader):
         raise UnfitProduct(
             f"The product {spec.name} wants the loader {info.interpreter}; OpenHarmony on {arch.name} has {arch.loader}."

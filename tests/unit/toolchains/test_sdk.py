@@ -117,15 +117,6 @@ def test_what_an_sdk_runs_on_is_read_from_its_compiler(components: Path, start: 
     assert describe_sdk(components).host == host
 
 
-def test_two_folders_with_the_same_sdk_have_one_id_and_another_version_has_another(tmp_path: Path) -> None:
-    first, second = make_sdk(tmp_path / "one"), make_sdk(tmp_path / "and another one")
-    assert describe_sdk(first).id == describe_sdk(second / "native").id
-    assert describe_sdk(first).id != describe_sdk(make_sdk(tmp_path / "c", "5.0.1")).id
-    with (second / "native/build/cmake/ohos.toolchain.cmake").open("a") as file:
-        file.write("# changed\n")
-    assert describe_sdk(first).id != describe_sdk(second).id
-
-
 # which one -----------------------------------------------------------------------------------------
 
 

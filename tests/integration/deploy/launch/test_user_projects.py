@@ -221,3 +221,66 @@ def test_the_first_error_of_a_build_is_shown(
     built = place.build(write_project(tmp_path / "wrong", files), ARM64, *words)
     assert built.answer["error"]["code"] == code, built.text
     assert message in built.answer["error"]["message"]
+
+
+LOW = {
+    "low.c": "int low(void);\nint low(void) { return 40; }\n",
+    "low.h": "int low(void);\n",
+    "CMakeLists.txt": "cmake_minimum_required(VERSION 3.16)\nproject(low C)\nadd_library(low low.c)\n"
+    "set_target_properties(low PROPERTIES SOVERSION 3 PUBLIC_HEADER low.h)\ninstall(TARGETS low)\n"
+    'file(WRITE ${CMAKE_BINARY_DIR}/low.pc "prefix=${CMAKE_INSTALL_PREFIX}\\nName: low\\nDescription: x\\nVersion: 3\\n'
+    'Cflags: -I\\${prefix}/include\\nLibs: -L\\${prefix}/lib -llow\\n")\n'
+    "install(FILES ${CMAKE_BINARY_DIR}/low.pc DESTINATION lib/pkgconfig)\n",
+}
+MIDDLE = {
+    "middle.c": "#include <low.h>\nint middle(void);\nint middle(void) { return low() + 1; }\n",
+    "middle.h": "int middle(void);\n",
+    "meson.build": "project('middle', 'c', version: '2')\nlow = dependency('low')\n"
+    "middle = library('middle', 'middle.c', dependencies: low, soversion: '2', install: true)\n"
+    "install_headers('middle.h')\n"
+    "import('pkgconfig').generate(middle, description: 'x', requires_private: 'low')\n",
+}
+TOP = {
+    "app.c": '#include <middle.h>\n#include <stdio.h>\nint main(void) { printf("%d\\n", middle() + 1); return 0; }\n',
+    "Makefile": "app: app.c\n\t$(CC) -o $@ app.c -lmiddle -llow\n",
+}
+
+
+@BOTH
+@pytest.mark.parametrize("toolchain", ["zig", "ohos"])
+def test_a_program_runs_with_a_library_that_needs_a_library_each_built_by_another_system(
+    place: Place, tmp_path: Path, arch: Arch, toolchain: str
+) -> None:
+    """CMake, then Meson, then make; static with zig, and with ohos as shared libraries that travel along."""
+    shared = toolchain == "ohos"
+    projects = {}
+    for name, files in (("low", LOW), ("middle", MIDDLE), ("top", TOP)):
+        for file, text in files.items():
+            projects[name] = tmp_path / name
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / file).write_text(text)
+    option = ["--option", "BUILD_SHARED_LIBS=ON"] if shared else []
+    low = place.build(projects["low"], arch, *option, toolchain=toolchain)
+    assert Path(low.answer["prefix"], "include/low.h").is_file(), low.text
+    option = ["--option", "default_library=shared"] if shared else []
+    middle = place.build(projects["middle"], arch, "--prefix", "low", *option, toolchain=toolchain)
+    moved = Path(shutil.move(middle.answer["prefix"], tmp_path / "moved"))
+    top = place.build(projects["top"], arch, "--prefix", moved, "--prefix", projects["low"], toolchain=toolchain)
+    libraries = ["out/liblow.so.3", "out/libmiddle.so.2"] if shared else []
+    assert manifest_of(top)["runtime_libraries"] == libraries, top.text
+    ran = place.run(top, arch)
+    assert (ran.status, "42\n" in ran.text) == (0, True), ran.text
+
+
+def test_a_prefix_for_another_arch_and_one_that_nobody_has_built_are_refused(place: Place, tmp_path: Path) -> None:
+    for file, text in LOW.items():
+        (tmp_path / "alone").mkdir(exist_ok=True)
+        (tmp_path / "alone" / file).write_text(text)
+    low = place.build(tmp_path / "alone", ARM64)
+    wrong = place.build(tmp_path / "alone", ARM32, "--prefix", low.answer["prefix"])
+    assert (wrong.status, "is for arm64 with zig, not for arm32" in wrong.answer["error"]["message"]) == (64, True)
+    missing = place.build(tmp_path / "alone", ARM64, "--prefix", "nobody")
+    assert (
+        "no project of that name has left a prefix for arm64 with zig (there are: "
+        in missing.answer["error"]["message"]
+    )

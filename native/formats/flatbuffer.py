@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-ITEM_LIMIT = 4_000_000
-"""Vector items that are read from one file before it is called hostile; real models have some thousands."""
+from core.budget import Budget, Overdrawn
+
 TABLE_ITEMS = 16
 """What a table counts as: it takes as much memory as so many items."""
 TEXT_LIMIT = 1024
@@ -35,7 +35,7 @@ class FlatBuffer:
 
     data: mmap.mmap | bytes
     size: int
-    items_left: int = field(default=ITEM_LIMIT)
+    budget: Budget = field(default_factory=Budget)
     field_lists: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The slots of each vtable, which many tables share."""
 
@@ -52,10 +52,11 @@ class FlatBuffer:
             raise Damaged(f"{what} would end at byte {at + count}, but the file has {self.size} bytes")
 
     def spend(self, items: int, what: str) -> None:
-        """Counts items that are about to be read. Raises Damaged when they are more than any real model has."""
-        self.items_left -= items
-        if self.items_left < 0:
-            raise Damaged(f"{what} brings the number of items to more than {ITEM_LIMIT}")
+        """Charges items that are about to be read. Raises Damaged when the budget is spent."""
+        try:
+            self.budget.spend(items, what)
+        except Overdrawn as error:
+            raise Damaged(str(error)) from error
 
     def table(self, at: int, what: str) -> Table:
         self.require(at, 4, what)

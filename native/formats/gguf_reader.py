@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.budget import Budget, Overdrawn
 from core.errors import ModelError
 from core.files import human_bytes
 
@@ -15,9 +16,6 @@ MAX_DEPTH = 4
 """Arrays within arrays; none are known to exist."""
 KEPT_ELEMENTS = 4096
 """Longer arrays (vocabularies) are not kept, only counted."""
-ITEM_LIMIT = 4_000_000
-"""Entries, texts and elements that are read from one file before it is called hostile: a sparse file of a few kilobytes on
-the disk can claim more than any memory holds. The largest vocabularies have some hundred thousand."""
 TEXT_BYTES = 16
 """Bytes of a text that count as one item."""
 SMALLEST_ENTRY = {"metadata": 8 + 4 + 1, "tensors": 8 + 4 + 4 + 8}
@@ -53,13 +51,14 @@ class GgufReader:
         self.path = path
         self.size = len(content)
         self.position = 0
-        self.items_left = ITEM_LIMIT
+        self.budget = Budget()
 
     def spend(self, items: int) -> None:
-        """Counts items that are about to be read; refuses more than any real model has."""
-        self.items_left -= items
-        if self.items_left < 0:
-            raise self.error(f"has more than {ITEM_LIMIT} items in its header")
+        """Charges items that are about to be read. A sparse file of a few kilobytes can claim more than memory holds."""
+        try:
+            self.budget.spend(items, f"byte {self.position}")
+        except Overdrawn as error:
+            raise self.error(f"has too much in its header: {error}") from error
 
     def error(self, what: str) -> ModelError:
         return ModelError(f"{self.path} {what}: it is damaged or not what it claims to be.")

@@ -8,9 +8,11 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
+from typing import ClassVar
 
 from deploy.emulator.board.file_tasks import FileReceiveTask, FileSendTask
-from deploy.emulator.board.forward_task import ForwardTask
+from deploy.emulator.board.forward_task import ForwardTask, ReverseTask
 from deploy.emulator.board.greeting import greet
 from deploy.emulator.board.injector import LinkCut
 from deploy.emulator.board.session import REBOOT_EXIT, RESTART_EXIT, Session, Task
@@ -60,12 +62,11 @@ def _handle(session: Session, channel: int, command: int, data: bytes) -> None:
     elif command == Command.SHELL_START:
         _start(session, channel, TerminalTask(session, channel))
     elif command == Command.WAKEUP:
-        _start(session, channel, FileReceiveTask(session, channel))
+        _start(session, channel, _Woken(session, channel))
     elif command == Command.FILE_INIT:
         _start(session, channel, FileSendTask(session, channel, data))
-    elif command in (Command.FORWARD_CHECK, Command.FORWARD_INIT) and channel not in session.tasks:
-        _start(session, channel, ForwardTask(session, channel))
-        session.tasks[channel].handle(command, data)
+    elif command == Command.FORWARD_INIT:
+        _start(session, channel, ReverseTask(session, channel, data))
     elif channel in session.tasks:
         session.tasks[channel].handle(command, data)
     else:
@@ -94,6 +95,32 @@ def _handle_simple(session: Session, channel: int, command: int, data: bytes) ->
         pass  # What was in flight when the transfer failed.
     else:
         session.end(channel, fail="Unknown command...")
+
+
+class _Woken:
+    """A task that the host leads: it is woken before it is told what it is, which its first frame does."""
+
+    kinds: ClassVar[dict[int, Callable[[Session, int], Task]]] = {
+        Command.FILE_CHECK: FileReceiveTask,
+        Command.FILE_MODE: FileReceiveTask,
+        Command.DIR_MODE: FileReceiveTask,
+        Command.FORWARD_CHECK: ForwardTask,
+    }
+
+    def __init__(self, session: Session, channel: int) -> None:
+        self._session = session
+        self._channel = channel
+
+    def start(self) -> None:
+        """The host speaks first."""
+
+    def handle(self, command: int, data: bytes) -> None:
+        if command in self.kinds:
+            _start(self._session, self._channel, self.kinds[command](self._session, self._channel))
+            self._session.tasks[self._channel].handle(command, data)
+
+    def stop(self) -> None:
+        """Nothing has begun."""
 
 
 def _is_debuggable(session: Session) -> bool:

@@ -13,6 +13,8 @@ from deploy.emulator.protocol.wire import Command
 
 ID_BYTES = 4
 PARAMETER = bytes(8)
+FIRST_ID = bytes(3) + b"\x01"
+"""Number under which the end that listens asks the other whether it knows its node."""
 CHUNK = 65_536
 KINDS = ("tcp", "localabstract", "localreserved", "localfilesystem", "dev", "jdwp", "ark")
 """With one of these hdc begins to read a node; the emulated board has the first, the second and the fourth."""
@@ -64,7 +66,7 @@ class Relay:
         self._send = send
         self._to_host = to_host
         self._open: dict[bytes, socket.socket] = {}
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(int.from_bytes(FIRST_ID, "big") + 1)
         self._listener: socket.socket | None = None
 
     def serve(self, listener: socket.socket, node: str) -> None:

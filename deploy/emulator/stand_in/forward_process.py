@@ -13,15 +13,14 @@ import sys
 from typing import Any
 
 from deploy.emulator import CODE
-from deploy.emulator.protocol.relay import PARAMETER, BadNode, Relay, listen_at
+from deploy.emulator.protocol.relay import FIRST_ID, PARAMETER, BadNode, Relay, listen_at
 from deploy.emulator.protocol.releases import find_release
-from deploy.emulator.protocol.wire import Command, LinkEnded
+from deploy.emulator.protocol.wire import Command, Level, LinkEnded
 from deploy.emulator.stand_in.connect import open_session
 from deploy.emulator.stand_in.session import Session
 from deploy.emulator.stand_in.state import find_server
 from deploy.emulator.stand_in.targets import NoTarget, Targets
 
-FIRST_ID = bytes(3) + b"\x01"
 OK = "OK"
 
 
@@ -87,6 +86,7 @@ def main(arguments: list[str]) -> int:
 
 def _begin_forward(session: Session, relay: Relay, first: str, second: str) -> None:
     listener = listen_at(first)
+    session.send(Command.WAKEUP)
     session.send(Command.FORWARD_CHECK, FIRST_ID + PARAMETER + second.encode() + b"\0")
     relay.serve(listener, second)
 
@@ -98,7 +98,7 @@ def _begin_reverse(session: Session, answers: Any, first: str, second: str) -> N
             session.send(Command.FORWARD_CHECK_RESULT, data[:4] + b"\0")
         elif command == Command.FORWARD_SUCCESS:
             return
-        elif command == Command.ECHO:
+        elif command == Command.ECHO and data[:1] == bytes([Level.FAIL]):
             raise BadNode(data[1:].decode("utf-8", "replace"))
     raise BadNode("Forward parament failed")
 

@@ -26,6 +26,7 @@ from deploy.emulator.board.daemon import IDLE_EXIT, Daemon
 from deploy.emulator.board.limits import Limits, make_limits
 from deploy.emulator.board.running import RunningBoard
 from deploy.emulator.board.session import REBOOT_EXIT
+from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.sandbox import namespaces, proot, syscalls
 from deploy.emulator.sandbox.binfmt import read_registered
 from deploy.emulator.sandbox.plan import Plan
@@ -75,7 +76,8 @@ def _be_ready(daemon: Daemon, limits: Limits | None, before: int, report_to: int
 
 def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     profile, shown = load_emulation(board.profile)
-    parameters = {"const.hdc.secure": "1"} if board.secure else {}
+    parameters = {"const.hdc.version": f"Ver: {find_release(board.version).version}"}
+    parameters |= {"const.hdc.secure": "1"} if board.secure else {}
     parameters |= {"const.debuggable": "0"} if board.locked else {}
     shown = dataclasses.replace(shown, parameters={**shown.parameters, **parameters})
     if memory_kib := board.memory_kib or board.memory_limit // 1024:
@@ -185,10 +187,11 @@ def _run_init(
         os.umask(0o022)
         report = report_to
         status = 0
-        while (ended := _run_hdcd(daemon, limits, report)) != IDLE_EXIT:
+        while (ended := _run_hdcd(daemon, limits, report, shown=view.shown)) != IDLE_EXIT:
             report = -1
             if ended == REBOOT_EXIT:
                 view.end_programs()
+            view.show_daemon()
     except OhforgeError as error:
         _report(report_to, {"class": type(error).__name__, "message": error.message, "remedy": error.remedy})
     except BaseException:
@@ -197,7 +200,8 @@ def _run_init(
         os._exit(status)
 
 
-def _run_hdcd(daemon: Daemon, limits: Limits | None, report_to: int) -> int:
+def _run_hdcd(daemon: Daemon, limits: Limits | None, report_to: int, *, shown: int = 0) -> int:
+    """Runs hdcd until it ends; it ends with `shown`, the process that programs on the board take for it."""
     before = limits.memory_in_use() if limits is not None else 0
     child = os.fork()
     if child == 0:
@@ -215,6 +219,8 @@ def _run_hdcd(daemon: Daemon, limits: Limits | None, report_to: int) -> int:
         ended, status = os.wait()
         if ended == child:
             return os.waitstatus_to_exitcode(status)
+        if ended == shown:
+            os.kill(child, signal.SIGKILL)
 
 
 if __name__ == "__main__":

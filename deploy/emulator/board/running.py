@@ -13,7 +13,7 @@ from deploy.emulator.board.boards import EmulatedBoard
 from deploy.emulator.board.faults import PROGRAM_FAULTS, FaultFile
 from deploy.emulator.board.injector import Injector
 from deploy.emulator.protocol.releases import Release, find_release
-from deploy.emulator.sandbox.rootfs import BOARD_LOG, PROGRAM_FAULTS_FILE
+from deploy.emulator.sandbox.rootfs import BOARD_LOG, PARAMETERS_SET, PROGRAM_FAULTS_FILE
 from deploy.emulator.sandbox.views import Started, View
 
 
@@ -43,6 +43,15 @@ class RunningBoard:
         """Starts an interactive shell on a terminal of the board. Raises OSError."""
         return self.view.run_terminal(end, self._environment)
 
+    def parameter(self, name: str) -> str:
+        """A system parameter: as a program of the board has set it, or as the image has it; empty without one."""
+        with contextlib.suppress(OSError):
+            for line in self.to_host(PARAMETERS_SET).read_text(errors="replace").splitlines():
+                key, _, value = line.partition(" = ")
+                if key == name:
+                    return value
+        return self.shown.parameters.get(name, "")
+
     @property
     def _environment(self) -> dict[str, str]:
         return {**self.shown.environment, "COLUMNS": "80", "OHFORGE_BOARD_LOG": BOARD_LOG}
@@ -60,8 +69,8 @@ class RunningBoard:
                 file.unlink(missing_ok=True)
 
     def to_host(self, path: str) -> Path:
-        """Where a path of the board lies for this process."""
-        return self.view.to_host(path)
+        """Where a path of the board lies for this process; one without a folder lies in the root."""
+        return self.view.to_host(path if path.startswith("/") else f"/{path}")
 
     def is_running_program(self, stat: os.stat_result) -> bool:
         """Whether a file is the program of a process on the board, which makes it "busy"."""

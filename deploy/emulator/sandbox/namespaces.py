@@ -91,11 +91,11 @@ def build_sandbox(plan: Plan, folder: int) -> NamespaceView:
         sys.set_host_name(plan.host_name)
         _enter(root)
         os.fchdir(folder)
-        inside.run_daemon_shown()
+        shown = inside.run_daemon_shown()
     except OSError as error:
         remedy = _who_forbids() if error.errno in (errno.EPERM, errno.EACCES) else ""
         raise HostUnsupported(f"The kernel refused to build the emulated board: {error}.", remedy=remedy) from error
-    return NamespaceView(inside=inside)
+    return NamespaceView(inside=inside, shown=shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +123,9 @@ class Inside:
         sys.enter_pid_namespace(outer)
         return inside
 
-    def run_daemon_shown(self) -> None:
+    def run_daemon_shown(self) -> int:
         """Starts what the board's own programs see of the daemon, whose process is out of their sight."""
-        self._fork(lambda: _become(DAEMON_SHOWN, Path("/")))
+        return self._fork(_be_daemon_shown)
 
     def end_programs(self) -> None:
         """Kills all processes of the board but its process 1."""
@@ -152,19 +152,26 @@ def _be_init(proc: Path, writer: int) -> None:
         sys.mount("proc", str(proc), "proc", sys.MS_NOSUID | sys.MS_NODEV | sys.MS_NOEXEC)
         # Who ignores this has no dead children to wait for, and execve keeps it.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        _become(INIT, proc.parent)
+        _become(INIT, ["sleep", str(2**31 - 1)], proc.parent)
     except OSError as error:
         os.write(writer, str(error.errno).encode())
 
 
-def _become(program: str, root: Path) -> None:
+def _be_daemon_shown() -> None:
+    """A shell that waits for commands which never come: toybox cannot be called by the daemon's name."""
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    _become(DAEMON_SHOWN, ["/system/bin/hdcd"], Path("/"), stdin=reader)
+
+
+def _become(program: str, words: list[str], root: Path, *, stdin: int | None = None) -> None:
     """Replaces this process by a program of the board that only waits, and has nothing of this machine."""
     os.chdir(root)
     nothing = os.open("dev/null", os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
+    for number, source in enumerate((nothing if stdin is None else stdin, nothing, nothing)):
+        os.dup2(source, number)
     confine()
-    os.execve(program, ["sleep", str(2**31 - 1)], {})  # noqa: S606
+    os.execve(program, words, {})  # noqa: S606
 
 
 def _who_forbids() -> str:
@@ -254,15 +261,23 @@ class NamespaceView:
     kind = "namespaces"
     memory_file = Path("/proc/meminfo")
 
-    def __init__(self, inside: Inside) -> None:
+    def __init__(self, inside: Inside, shown: int) -> None:
         self._inside = inside
+        self.shown = shown
+        """The process that programs on the board see as their daemon."""
         # Namespace, capabilities and refused calls belong to a thread: one thread starts all programs.
         self._starter = ThreadPoolExecutor(max_workers=1, initializer=self._move_in)
 
     def end_programs(self) -> None:
         """Kills all programs, as a reboot does."""
         self._inside.end_programs()
-        self._inside.run_daemon_shown()
+
+    def show_daemon(self) -> None:
+        """Shows the board's programs a daemon that was started anew; to be called by the parent of the one before."""
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(self.shown, os.WNOHANG)[0] == 0:
+                os.kill(self.shown, signal.SIGKILL)
+        self.shown = self._inside.run_daemon_shown()
 
     def _move_in(self) -> None:
         sys.enter_pid_namespace(self._inside.inner)

@@ -20,8 +20,10 @@ DISK_FOLDERS = ("local/tmp", "log/hilog", "log/faultlog/faultlogger", "log/fault
 BOARD_LOG = "/data/log/hilog/hilog.log"
 PROGRAM_FAULTS_FILE = "/data/log/faultlog/.program-faults"
 """While it is there, programs have the faults that it names: assignments of a shell."""
+PARAMETERS_SET = "/data/.emulator-param"
+"""Where the board's ``param`` keeps what was set."""
 INIT, DAEMON_SHOWN = "system/emulator/init", "system/emulator/hdcd"
-"""What the board's programs see as its first process and as its daemon: toybox, which waits."""
+"""What the board's programs see as its first process and as its daemon: both only wait."""
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -124,8 +126,8 @@ def lay_out(root: Path, files: RootFiles, tools: Tools, libraries: dict[str, Pat
 
 
 def _programs(tools: Tools) -> dict[str, Path]:
-    programs = dict.fromkeys(("system/bin/sh", "system/emulator/sh"), tools.shell)
-    programs |= dict.fromkeys(("system/bin/toybox", INIT, DAEMON_SHOWN), tools.toybox)
+    programs = dict.fromkeys(("system/bin/sh", "system/emulator/sh", DAEMON_SHOWN), tools.shell)
+    programs |= dict.fromkeys(("system/bin/toybox", INIT), tools.toybox)
     if tools.busybox is not None:
         programs["system/emulator/busybox"] = tools.busybox
     return programs | {f"system/emulator/qemu-{arch}": path for arch, path in tools.emulators.items()}

@@ -59,6 +59,27 @@ def test_parameters_are_answered_and_can_be_set(hdc: Hdc) -> None:
     assert b"const.ohos.apiversion = 15\n" in hdc.shell("param get")
 
 
+def test_the_daemon_is_seen_by_its_name_and_tells_its_version(hdc: Hdc) -> None:
+    assert hdc.shell("hdcd -v") == b"Ver: 3.2.0f\n"
+    assert hdc.shell("param get const.hdc.version") == b"Ver: 3.2.0f\n"
+    number = hdc.shell("pidof hdcd").strip()
+    assert hdc.shell("pgrep -x hdcd").strip() == number
+    assert hdc.shell(f"cat /proc/{number.decode()}/cmdline") == b"/system/bin/hdcd\0"
+
+
+def test_a_forwarded_port_belongs_to_the_daemon(hdc: Hdc) -> None:
+    hdc.shell("nc -l -p 7011 -s 127.0.0.1 >/dev/null 2>&1 </dev/null &")
+    hdc.board("rport", "tcp:7010", "tcp:7012")
+    try:
+        listening = {line.split()[3]: line.split()[-1] for line in hdc.shell("netstat -lntp").splitlines()[2:]}
+        assert listening[b"127.0.0.1:7010"] == b"%b/hdcd" % hdc.shell("pidof hdcd").strip()
+        assert listening[b"127.0.0.1:7011"].endswith(b"/nc")
+        assert hdc.shell("netstat -lnt").splitlines()[1:] == hdc.shell("toybox netstat -lnt").splitlines()[1:]
+    finally:
+        hdc("fport", "rm", "tcp:7010", "tcp:7012")
+        hdc.shell("pkill nc")
+
+
 def test_the_log_can_be_filtered_and_cleared(hdc: Hdc) -> None:
     entries = [
         "01-31 12:00:00.000   100   100 I C02d10/Camera: opened",

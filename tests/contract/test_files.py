@@ -238,6 +238,12 @@ def test_a_read_only_place_is_refused(hdc: Hdc, local: Path) -> None:
     )
 
 
+def test_a_path_without_a_folder_lies_in_the_boards_root_and_is_told_as_it_was_typed(hdc: Hdc, local: Path) -> None:
+    for typed in ("sys", "./sys", "../sys"):
+        answer = hdc.board("file", "send", str(local / "x"), f"{typed}/ohforge")
+        assert re.fullmatch(rb"\[Fail\]Error opening file: [a-z -]+, path:%b/ohforge\r\n" % typed.encode(), answer)
+
+
 def test_a_running_program_cannot_be_overwritten(hdc: Hdc, folder: str, local: Path) -> None:
     hdc.board("file", "recv", "/bin/sh", str(local / "sh"))
     (local / "sh").chmod(0o755)
@@ -318,9 +324,9 @@ def test_a_file_of_a_tree_that_cannot_be_opened_is_told_and_the_others_arrive(
     assert b"Size:5, File count = 2" in answer
 
 
-def test_a_folder_that_cannot_be_made_is_told_with_a_masked_path(hdc: Hdc, tree: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_told_with_its_path(hdc: Hdc, tree: Path) -> None:
     answer = hdc.board("file", "send", str(tree), "/proc/nowhere/x")
-    # Only the newest hides the path: three characters of either end and the length are left.
+    # What comes after 7.0 hides the path: three characters of either end and the length are left.
     assert re.fullmatch(
         rb"\[Fail\]\[E005005\] Error create directory: [a-z -]+, path:(/pr\*{6}ere\(L:13\)|/proc/nowhere)\r\n", answer
     )

@@ -35,7 +35,6 @@ class FileReceiveTask:
             is_busy=self._is_busy,
             refuses=self._refusal,
             change=self._faults.data,
-            base="/",
             release=self._release,
         )
 
@@ -148,7 +147,7 @@ class FileSendTask:
         remote, local = paths[-2:] if len(paths) > 1 else (paths[-1], ".")
         refuse_bundle(options.bundle)
         check_allowed(remote, release)
-        place = self._session.board.to_host(remote if remote.startswith("/") else f"/{remote}")
+        place = self._session.board.to_host(remote)
         try:
             sources = list_sources(place)
         except OSError as error:

@@ -15,11 +15,18 @@ from deploy.emulator.board.file_tasks import FileReceiveTask, FileSendTask
 from deploy.emulator.board.forward_task import ForwardTask, ReverseTask
 from deploy.emulator.board.greeting import greet
 from deploy.emulator.board.injector import LinkCut
+from deploy.emulator.board.package_tasks import InstallTask, UninstallTask
 from deploy.emulator.board.session import REBOOT_EXIT, RESTART_EXIT, Session, Task
 from deploy.emulator.board.shell_tasks import ShellTask, TerminalTask
-from deploy.emulator.protocol.wire import Command, LinkEnded, pack, read_frame
+from deploy.emulator.protocol.wire import Command, Level, LinkEnded, pack, read_frame
 
 HEARTBEAT_SECONDS = 5.0
+CONTROLLED = {
+    "shell": (Command.EXECUTE, Command.SHELL_DATA),
+    "fport": (Command.FORWARD_INIT, Command.FORWARD_SUCCESS),
+    "file": (Command.FILE_INIT, Command.APP_UNINSTALL),
+}
+"""Commands, first and last, that a parameter ``persist.hdc.control.KIND`` allows or not."""
 
 
 def serve_session(session: Session) -> None:
@@ -57,6 +64,8 @@ def _handle(session: Session, channel: int, command: int, data: bytes) -> None:
         pass
     elif session.refusal:
         session.end(channel, fail=session.refusal)
+    elif _is_forbidden(session, channel, command):
+        session.end(channel, fail="debugging is not allowed")
     elif command == Command.EXECUTE:
         _start(session, channel, ShellTask(session, channel, data))
     elif command == Command.SHELL_START:
@@ -65,6 +74,9 @@ def _handle(session: Session, channel: int, command: int, data: bytes) -> None:
         _start(session, channel, _Woken(session, channel))
     elif command == Command.FILE_INIT:
         _start(session, channel, FileSendTask(session, channel, data))
+    elif command == Command.APP_UNINSTALL and channel not in session.tasks:
+        _start(session, channel, UninstallTask(session, channel))
+        session.tasks[channel].handle(command, data)
     elif command == Command.FORWARD_INIT:
         _start(session, channel, ReverseTask(session, channel, data))
     elif channel in session.tasks:
@@ -79,6 +91,10 @@ def _handle_simple(session: Session, channel: int, command: int, data: bytes) ->
         session.end(channel, fail="[E007100] Operate need running under debug mode" if locked else "Mount failed")
     elif command == Command.JDWP_LIST:
         session.end(channel, say="[Empty]")
+    elif command == Command.JDWP_TRACK:
+        session.echo(channel, Level.PLAIN, "0000\n")
+    elif command == Command.BUGREPORT:
+        _start(session, channel, ShellTask(session, channel, b"hidumper", echo=Command.BUGREPORT_DATA))
     elif command == Command.RUNMODE and data.startswith(b"usb"):
         session.end(channel, fail="[E001000]For USB debugging, please set it on the device's Settings UI")
     elif command == Command.RUNMODE:
@@ -97,6 +113,14 @@ def _handle_simple(session: Session, channel: int, command: int, data: bytes) ->
         session.end(channel, fail="Unknown command...")
 
 
+def _is_forbidden(session: Session, channel: int, command: int) -> bool:
+    """Whether a system parameter keeps hosts from what a frame begins."""
+    if not isinstance(session.tasks.get(channel), _Woken | None):
+        return False
+    kinds = [kind for kind, (first, last) in CONTROLLED.items() if first <= command <= last]
+    return any(session.board.parameter(f"persist.hdc.control.{kind}") not in ("", "true") for kind in kinds)
+
+
 class _Woken:
     """A task that the host leads: it is woken before it is told what it is, which its first frame does."""
 
@@ -105,6 +129,8 @@ class _Woken:
         Command.FILE_MODE: FileReceiveTask,
         Command.DIR_MODE: FileReceiveTask,
         Command.FORWARD_CHECK: ForwardTask,
+        Command.APP_CHECK: InstallTask,
+        Command.APP_UNINSTALL: UninstallTask,
     }
 
     def __init__(self, session: Session, channel: int) -> None:

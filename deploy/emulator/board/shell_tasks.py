@@ -21,10 +21,11 @@ LARGEST_ECHO = 73_728
 class ShellTask:
     """``/bin/sh -c TEXT``, with the read end of its own output pipe as standard input, as hdcd does it."""
 
-    def __init__(self, session: Session, channel: int, line: bytes) -> None:
+    def __init__(self, session: Session, channel: int, line: bytes, *, echo: Command = Command.ECHO_RAW) -> None:
         self._session = session
         self._channel = channel
         self._line = shell_text(line)
+        self._echo = echo
         self._faults = session.injector()
         self._wake_reader, self._wake_writer = os.pipe()
         self._shell: subprocess.Popen[bytes] | None = None
@@ -38,7 +39,7 @@ class ShellTask:
             started = self._session.board.run_shell(self._line)
         except OSError as error:
             text = f"start shell failed -1: {os.strerror(error.errno or 0)}\n"
-            self._session.send(self._channel, Command.ECHO_RAW, text.encode())
+            self._session.send(self._channel, self._echo, text.encode())
             self._session.end(self._channel)
             return
         self._shell = started.process
@@ -71,7 +72,7 @@ class ShellTask:
                     if part is FREEZE:
                         self._faults.freeze("freeze-output")
                     else:
-                        self._session.send(self._channel, Command.ECHO_RAW, part)
+                        self._session.send(self._channel, self._echo, part)
         except (LinkCut, Restart) as fault:
             self._session.break_off(self._channel, fault)
         except OSError:

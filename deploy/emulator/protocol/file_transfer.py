@@ -283,8 +283,8 @@ class Incoming:
                     continue
                 raise TaskFailed(f"File exists, path:{path}") from None
             except OSError as error:
-                text = self.release.no_folder.format(reason=reason(error), masked=_masked(path), path=path)
-                raise TaskFailed(text) from error
+                told = path if path.startswith("/") else f"./{path}"
+                raise TaskFailed(self.release.no_folder.format(reason=reason(error), path=told)) from error
 
     def _refuse_older(self, mtime_ns: int) -> None:
         # hdc compares seconds with nanoseconds, which makes the option useless; so it is.
@@ -318,7 +318,3 @@ class Incoming:
             os.utime(self._descriptor, ns=self._times)
         self.close()
         self.files += 1
-
-
-def _masked(path: str) -> str:
-    return f"{path[:3]}******{path[-3:]}(L:{len(path)})"

@@ -53,7 +53,6 @@ class Release:
     """Whether ``target mount`` says by a code that the image is no debug image."""
 
 
-_MASKED_NO_FOLDER = "[E005005] Error create directory: {reason}, path:{masked}"
 _OLD_OFFLINE = "[Fail]Device not founded or connected"
 _OLD_BROKEN_LINK = "[Fail]Failed to communicate with daemon"
 _OLD_NO_FOLDER = "Error create directory, path:{path}"
@@ -105,7 +104,7 @@ RELEASES = {
     "6.0": Release(name="6.0", version="3.2.0c"),
     "6.1": Release(name="6.1", version="3.2.0c"),
     "7.0-Beta1": Release(name="7.0-Beta1", version="3.2.0e", bundle_terminal=True),
-    "7.0": Release(name="7.0", version="3.2.0f", no_folder=_MASKED_NO_FOLDER, bundle_terminal=True),
+    "7.0": Release(name="7.0", version="3.2.0f", bundle_terminal=True),
 }
 
 

@@ -58,6 +58,11 @@ class Command(IntEnum):
     FILE_FINISH = 3004
     FILE_MODE = 3006
     DIR_MODE = 3007
+    APP_CHECK = 3501
+    APP_BEGIN = 3502
+    APP_DATA = 3503
+    APP_FINISH = 3504
+    APP_UNINSTALL = 3505
     HEARTBEAT = 5000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,35 @@ def test_a_key_of_33_bytes_is_too_long(hdc: Hdc) -> None:
     assert (answer.stdout, answer.status) == (b"Sizeo of of parament '-t' 33 is too long\n", 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("-e", "123", "-m"), b"[E001106]-e content IP incorrect.\n"),
+        # -n, -a, -m, and an -e whose address is the word behind it.
+        (("find", "/system", "-name", "nosuchfile"), b"[E001106]-e content IP incorrect.\n"),
+        (("-d", "u", "1"), b"Not support command...\n"),
+        (("-l", "7", "list", "targets"), b"Loglevel error!\n"),
+        (("-lx",), b"Loglevel error: invalid number string!\n"),
+        (("-N",), b"Error: -N is reserved for internal use\n"),
+        (("-t", "k" * 33, "-v"), b"Sizeo of of parament '-t' 33 is too long\n"),
+    ],
+)
+def test_the_first_option_that_is_wrong_ends_the_call(hdc: Hdc, words: tuple[str, ...], answer: bytes) -> None:
+    assert hdc(*words).stdout == answer
+
+
+def test_what_stands_behind_the_version_or_the_usage_is_not_looked_at(hdc: Hdc) -> None:
+    assert re.fullmatch(VERSION + rb"\n", hdc("-v", "-t", "k" * 33).stdout)
+    assert re.fullmatch(VERSION + rb"\n", hdc("-v", "-s", "x").stdout)
+    assert hdc("-h", "-v").stdout == b""
+
+
+def test_usage_tells_more_when_it_is_asked_to(hdc: Hdc) -> None:
+    assert b"OHOS_HDC_HEARTBEAT" not in hdc("help").stdout
+    assert b"OHOS_HDC_HEARTBEAT" in hdc("help", "verbose").stdout
+    assert b"OHOS_HDC_HEARTBEAT" in hdc("-h", "verbose").stderr
+
+
 def test_any_is_no_key_but_a_command(hdc: Hdc) -> None:
     assert hdc("-t", "any", "shell", "id").stdout == b"[Fail]Unknown command...\n"
 
@@ -88,6 +118,10 @@ def test_usage_goes_to_standard_error_or_output_depending_on_the_word(hdc: Hdc) 
         ("127.0.0.1:http", b"[Fail]Port incorrect\n"),
         ("127.0.0.1:99999", b"[Fail]IP:Port incorrect\n"),
         ("127.0.0.1:0", b"[Fail]IP:Port incorrect\n"),
+        # Numbers that are left out are missed later than those that are wrong.
+        ("10..0.10:5555", b"[Fail]IP:Port incorrect\n"),
+        ("1...2:5", b"[Fail]IP:Port incorrect\n"),
+        ("01.2.3.4:99999", b"[Fail][E001104]:IP address incorrect\n"),
         ("127.0.0.1:1", b"[Fail]Connect failed\r\n"),
         ("localhost:1", b"[Fail]Connect failed\r\n"),
         ("k" * 51, b"[Fail]Error connect key's size\n"),
@@ -95,6 +129,18 @@ def test_usage_goes_to_standard_error_or_output_depending_on_the_word(hdc: Hdc) 
 )
 def test_tconn_says_what_is_wrong_with_an_address(hdc: Hdc, key: str, answer: bytes) -> None:
     assert hdc("tconn", key).stdout == answer
+
+
+def test_an_address_where_nobody_answers_stays_known_as_offline(hdc: Hdc) -> None:
+    assert hdc("tconn", "127.0.0.1:1").stdout == b"[Fail]Connect failed\r\n"
+    assert b"127.0.0.1:1\t\tTCP\tOffline\t" in hdc("list", "targets", "-v").stdout
+    assert b"127.0.0.1:1" not in hdc("list", "targets").stdout
+    assert hdc("-t", "127.0.0.1:1", "shell", "id").stdout == b"[Fail][E001005] Device not found or connected\r\n"
+
+
+def test_only_a_usb_board_that_is_connected_can_be_taken_up_again(hdc: Hdc) -> None:
+    assert hdc("reconnect").stdout == b"[Fail]Usage: reconnect <target-key>\r\n"
+    assert hdc("reconnect", "nobody").stdout == b"[Fail]Target device nobody not available\r\n"
 
 
 def test_tconn_of_an_unknown_key_cannot_be_undone(hdc: Hdc) -> None:
@@ -181,6 +227,62 @@ def test_the_log_is_streamed_whatever_stands_behind_the_word(hdc: Hdc) -> None:
 
 def test_without_debuggable_programs_there_is_nothing_to_list(hdc: Hdc) -> None:
     assert hdc.board("jpid") == b"[Empty]\r\n"
+
+
+def test_debuggable_programs_are_followed_without_end(hdc: Hdc) -> None:
+    process = hdc.start("track-jpid", "-a")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"0000\n"
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("packages", "told"),
+    [
+        (("a.hap",), ("a.hap",)),
+        (("a.hap", "b.hsp", "a.hap", "small"), ("b.hsp", "a.hap")),
+        # Once there is a folder, it is told in every line.
+        (("b.hsp", "folder", "a.hap"), ("folder", "folder", "folder")),
+    ],
+)
+def test_packages_are_handed_to_the_bundle_manager_the_last_name_first(
+    hdc: Hdc, tmp_path: Path, packages: tuple[str, ...], told: tuple[str, ...]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("a.hap", "b.hsp", "folder/c.hap", "small"):
+        (tmp_path / name).write_text("no package\n")
+    answer = hdc("-t", hdc.key, "install", *packages, cwd=tmp_path).stdout.decode()
+    lines = "".join(rf"\[Info\]App install path:{tmp_path}/{name} msg:.+\n" for name in told)
+    assert re.fullmatch(lines + r"AppMod finish\n", answer)
+
+
+def test_what_is_no_package_is_not_installed(hdc: Hdc, tmp_path: Path) -> None:
+    (tmp_path / "small").write_text("no package\n")
+    nothing = b"[Fail][E006001] Not any installation package was found\n"
+    for words in ((), ("small",), ("nowhere",), ("-h",)):
+        assert hdc("-t", hdc.key, "install", *words, cwd=tmp_path).stdout == nothing
+    missing = hdc("-t", hdc.key, "install", "none.hap", cwd=tmp_path).stdout
+    assert missing.startswith(
+        f"[Fail]Error opening file: no such file or directory, path:{tmp_path}/none.hap\n[F][".encode()
+    )
+
+
+def test_a_bundle_is_removed_by_the_bundle_manager(hdc: Hdc) -> None:
+    answer = hdc.board("uninstall", "com.example.none")
+    assert re.fullmatch(rb"\[Info\]App uninstall path: msg:.+\r\nAppMod finish\r\n", answer)
+
+
+def test_no_command_can_be_hidden_among_packages(hdc: Hdc, tmp_path: Path) -> None:
+    (tmp_path / "a.hap").write_text("no package\n")
+    answer = hdc("-t", hdc.key, "install", "-r; touch /data/local/tmp/x", "a.hap", cwd=tmp_path).stdout
+    assert (
+        answer
+        == f"[Info]App install path:{tmp_path}/a.hap msg:Incorrect package name or option\nAppMod finish\n".encode()
+    )
+    answer = hdc.board("uninstall", "x; touch /data/local/tmp/x")
+    assert answer == b"[Info]App uninstall path: msg:Incorrect package name or option\r\nAppMod finish\r\n"
 
 
 def test_remounting_is_refused_or_done(hdc: Hdc) -> None:

@@ -30,8 +30,13 @@ def host_key() -> rsa.RSAPrivateKey:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
         assert isinstance(key, rsa.RSAPrivateKey)
         return key
-    key = rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
     path.parent.mkdir(mode=0o700, exist_ok=True)
+    return new_key(path)
+
+
+def new_key(path: Path) -> rsa.RSAPrivateKey:
+    """Makes a key pair: `path`, and beside it ``.pub``. Raises OSError."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

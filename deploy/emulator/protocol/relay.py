@@ -16,6 +16,7 @@ PARAMETER = bytes(8)
 FIRST_ID = bytes(3) + b"\x01"
 """Number under which the end that listens asks the other whether it knows its node."""
 CHUNK = 65_536
+LOOPBACK = "127.0.0.1"
 KINDS = ("tcp", "localabstract", "localreserved", "localfilesystem", "dev", "jdwp", "ark")
 """With one of these hdc begins to read a node; the emulated board has the first, the second and the fourth."""
 Send = Callable[[int, bytes], None]
@@ -35,15 +36,16 @@ def check_node(node: str) -> None:
     raise BadNode("Forward parament failed")
 
 
-def listen_at(node: str, to_host: Callable[[str], Path] = Path) -> socket.socket:
-    """A listening socket. Raises BadNode with hdc's words when it cannot be had."""
+def listen_at(node: str, to_host: Callable[[str], Path] = Path, ip: str = LOOPBACK) -> socket.socket:
+    """A listening socket; `ip` is the address of a port. Raises BadNode with hdc's words when it cannot be had."""
     check_node(node)
     kind, _, value = node.partition(":")
-    listener = socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    listener = socket.socket(family if kind == "tcp" else socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if kind == "tcp":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(_address(node, to_host))
+        listener.bind(_address(node, to_host, ip))
         listener.listen(16)
     except OSError as error:
         listener.close()
@@ -52,10 +54,10 @@ def listen_at(node: str, to_host: Callable[[str], Path] = Path) -> socket.socket
     return listener
 
 
-def _address(node: str, to_host: Callable[[str], Path]) -> tuple[str, int] | str:
+def _address(node: str, to_host: Callable[[str], Path], ip: str = LOOPBACK) -> tuple[str, int] | str:
     kind, _, value = node.partition(":")
     if kind == "tcp":
-        return ("127.0.0.1", int(value))
+        return (ip, int(value))
     return f"\0{value}" if kind == "localabstract" else str(to_host(value))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import time
+from pathlib import Path
 
-from deploy.emulator.stand_in.arguments import Call
+from deploy.emulator.stand_in.arguments import DEBUG_LEVEL, Call
 from deploy.emulator.stand_in.client import Client
 from deploy.emulator.stand_in.commands import run_command
 from deploy.emulator.stand_in.state import NoServer, Server
@@ -16,35 +16,53 @@ from deploy.emulator.stand_in.state import NoServer, Server
 USAGE = """\
 hdc stand-in for emulated OpenHarmony boards
 
-hdc [-t KEY] [-s [IP:]PORT] COMMAND
+hdc [-t KEY] [-s [IP:]PORT] [-l 0-6] [-p] COMMAND
+  -v, version, -h, help [verbose]       this version, this text
   list targets [-v]                     boards
   wait                                  until a board is connected
   tconn KEY [-remove]                   connect a board over TCP
   shell [COMMAND]                       run a command on the board
   file send|recv [-a|-z|-m|-sync] FROM TO
+  install [OPTIONS] PACKAGE|FOLDER...   hand packages to the board's bundle manager
+  uninstall [OPTIONS] BUNDLE            likewise
   fport LOCAL REMOTE, rport REMOTE LOCAL, fport ls, fport rm LOCAL REMOTE
   hilog                                 the board's log
   target mount, target boot, smode, tmode usb|port [N]
-  start, kill, checkserver, version
+  jpid, track-jpid, bugreport           programs that can be debugged, a report
+  reconnect KEY                         take up a USB board again
+  start [-r], kill [-r], checkserver
+  keygen FILE                           Generate public/private key: FILE and FILE.pub
 """
 """The real hdc prints a text of its own here."""
+VERBOSE = """
+-m [-s [IP:]PORT] [-e IP]               be the server; -e: where forwarded ports are listened at
+any, wait, discover, tconn              further commands of the server
+OHOS_HDC_SERVER_PORT                    port of the server
+OHOS_HDC_HEARTBEAT, OHOS_HDC_LOG_LEVEL, OHOS_HDC_ENCRYPT_CHANNEL
+                                        known to the real hdc, without effect here
+"""
 
 
 def answer(call: Call, server: Server) -> None:
     """Answers a call. Raises NoServer."""
     client = Client(call=call, server=server)
-    if "v" in call.flags or call.command == "version":
+    if "v" in call.flags or (call.command == "version" and not call.arguments):
         client.write(f"Ver: {client.release.version}\n".encode())
     elif "h" in call.flags:
-        sys.stderr.write(USAGE)
+        sys.stderr.write(USAGE + VERBOSE if "verbose" in call.words else USAGE)
     elif call.command == "help":
-        client.write(USAGE.encode())
+        client.write((USAGE + VERBOSE if call.arguments == ("verbose",) else USAGE).encode())
+    elif call.command == "keygen":
+        _make_key(call)
     elif call.command == "kill":
         _kill_server(client)
     elif "m" in call.flags:
         from deploy.emulator.stand_in.server import serve
 
-        serve(server)
+        client.log(
+            "I", f"Program running. Ver: {client.release.version} Pid:{os.getpid()}, port: {server.port}".encode()
+        )
+        serve(server, client.call.forward_ip)
     else:
         _reach_server(client)
         if not run_command(client):
@@ -53,19 +71,23 @@ def answer(call: Call, server: Server) -> None:
 
 
 def _kill_server(client: Client) -> None:
-    state = client.server.kill()
-    if state.forwards:
-        from deploy.emulator.stand_in.forward_process import end_forward
+    from deploy.emulator.stand_in.server_process import end_server, start_process
 
-        for forward in state.forwards:
-            end_forward(forward)
-    if state.process:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(state.process, signal.SIGTERM)
+    end_server(client.server)
     if "-r" in client.call.arguments:
-        client.server.start()
+        start_process(client.server)
     if os.isatty(1):
         client.write(b"Kill server finish")
+    elif client.call.level >= DEBUG_LEVEL:
+        client.write(b"\r\nKill server finish\n")
+
+
+def _make_key(call: Call) -> None:
+    """``keygen FILE``, which says nothing."""
+    from deploy.emulator.protocol.auth import new_key
+
+    with contextlib.suppress(OSError, IndexError):
+        new_key(Path(call.arguments[0]))
 
 
 def _reach_server(client: Client) -> None:

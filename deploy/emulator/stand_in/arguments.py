@@ -5,15 +5,16 @@ The rules are hdc's own, not those of getopt or of any shell: see docs/hdc.md.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ONE_WORD = frozenset(
     {
         *("shell", "any", "kill", "start", "tconn", "tmode", "smode", "hilog", "fport", "rport"),
         *("checkserver", "version", "help", "discover", "install", "uninstall", "sideload"),
-        *("jpid", "track-jpid", "bugreport", "keygen", "alive"),
+        *("jpid", "track-jpid", "bugreport", "keygen", "alive", "reconnect"),
     }
 )
 TWO_WORDS = frozenset(
@@ -29,8 +30,13 @@ WAIT = "wait"
 LONGEST_QUOTED = 61_437
 """Bytes of a word with a blank in it that still reach the server; a longer one arrives as nothing."""
 LONGEST_KEY = 32
+LARGEST_LEVEL = 6
+DEBUG_LEVEL = 4
+"""From this log level on (``-l``) the client also tells a pipe what otherwise only a terminal is told."""
 WITH_VALUE = frozenset("tsledoiL")
 FLAGS = frozenset("hvpmfcnSN")
+DECIDING = frozenset("hv")
+"""What stands behind one of these is not looked at any more."""
 
 
 class BadArgument(Exception):
@@ -48,6 +54,11 @@ class Call:
 
     key: str = ""
     server: str = ""
+    forward_ip: str = ""
+    """Where forwarded ports shall be listened at (``-e``)."""
+    level: int = 0
+    words: tuple[str, ...] = ()
+    """What stands behind the options when there is no command."""
     flags: frozenset[str] = frozenset()
     command: str = ""
     rest: bytes = b""
@@ -70,7 +81,7 @@ def read_call(argv: Sequence[str], cwd: str) -> Call:
         rest += b' remote -cwd "%b/"' % os.fsencode(cwd.rstrip("/"))
     for word in later:
         rest += b" " + _quoted(os.fsencode(word))
-    return Call(key=call.key, server=call.server, flags=call.flags, command=command, rest=rest, arguments=tuple(later))
+    return replace(call, command=command, rest=rest, arguments=tuple(later))
 
 
 def _find_command(argv: Sequence[str]) -> tuple[int, int]:
@@ -91,26 +102,56 @@ def _quoted(word: bytes) -> bytes:
 
 def _read_options(argv: Sequence[str]) -> Call:
     values = dict.fromkeys(WITH_VALUE, "")
-    flags = set()
+    flags: set[str] = set()
     at = 0
-    while at < len(argv):
+    while at < len(argv) and not flags & DECIDING:
         word = argv[at]
         at += 1
         if not word.startswith("-") or word == "-":
             flags.add("?")
             continue
         letters = word[1:]
-        while letters:
+        while letters and not flags & DECIDING:
             letter, letters = letters[0], letters[1:]
-            if letter in WITH_VALUE:
-                value = letters
-                if not value and at < len(argv):
-                    value, at = argv[at], at + 1
-                values[letter] = value
-                letters = ""
-            else:
+            if letter not in WITH_VALUE:
                 flags.add(letter if letter in FLAGS else "?")
-    size = len(os.fsencode(values["t"]))
-    if size > LONGEST_KEY:
+            elif letters or at < len(argv):
+                if not letters:
+                    letters, at = argv[at], at + 1
+                values[letter], letters = letters, ""
+                _check(letter, values[letter])
+    if "N" in flags:
+        raise BadArgument("Error: -N is reserved for internal use\n")
+    return Call(
+        key=values["t"],
+        server=values["s"],
+        forward_ip=values["e"],
+        level=int(values["l"] or 0),
+        flags=frozenset(flags),
+        words=tuple(argv[at:]),
+    )
+
+
+def _check(option: str, value: str) -> None:
+    """Raises BadArgument for a value at which hdc stops; an address of ``-s`` is the server's own business."""
+    size = len(os.fsencode(value))
+    if option == "t" and size > LONGEST_KEY:
         raise BadArgument(f"Sizeo of of parament '-t' {size} is too long\n")
-    return Call(key=values["t"], server=values["s"], flags=frozenset(flags))
+    if option == "e" and not _is_address(value):
+        raise BadArgument("[E001106]-e content IP incorrect.\n")
+    if option == "l" and not value.isdecimal():
+        raise BadArgument("Loglevel error: invalid number string!\n")
+    if option == "l" and int(value) > LARGEST_LEVEL:
+        raise BadArgument("Loglevel error!\n")
+    if option == "d":
+        raise BadArgument("Not support command...\n")
+    if option == "o" and not value.rpartition(":")[2].isdecimal():
+        raise BadArgument(f"The port must be digit buf:{value}\n")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -158,9 +158,32 @@ def list_debuggable(client: Client, target: Target) -> None:
 
 
 @with_target()
+def track_debuggable(client: Client, target: Target) -> None:
+    """``track-jpid [-a|-p]``: the list, and again whenever it changes, which it never does."""
+    first = client.call.rest.strip()[:2]
+    simple_command(client, target, Command.JDWP_TRACK, first[1:] if first in (b"-a", b"-p") else b"")
+
+
+@with_target()
 def bug_report(client: Client, target: Target) -> None:
     """``bugreport``"""
     simple_command(client, target, Command.BUGREPORT)
+
+
+@with_target()
+def install_packages(client: Client, target: Target) -> None:
+    """``install``"""
+    from deploy.emulator.stand_in.package_commands import install
+
+    install(client, target)
+
+
+@with_target()
+def uninstall_bundle(client: Client, target: Target) -> None:
+    """``uninstall``"""
+    from deploy.emulator.stand_in.package_commands import uninstall
+
+    uninstall(client, target)
 
 
 @with_target()
@@ -187,7 +210,10 @@ BOARD_COMMANDS: dict[str, Callable[[Client], None]] = {
     "smode": change_user,
     "tmode": set_run_mode,
     "jpid": list_debuggable,
+    "track-jpid": track_debuggable,
     "bugreport": bug_report,
+    "install": install_packages,
+    "uninstall": uninstall_bundle,
     "file send": send_files,
     "file recv": receive_files,
 }

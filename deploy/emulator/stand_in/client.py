@@ -45,7 +45,7 @@ class Client:
 
     def show(self, command: int, data: bytes) -> None:
         """Prints what a daemon sent: raw output as it is, a message with its mark and line end."""
-        if command == Command.ECHO_RAW:
+        if command in (Command.ECHO_RAW, Command.BUGREPORT_DATA):
             self.write(data)
         elif command == Command.ECHO and data:
             self.say(LEVELS.get(Level(data[0]), b"") + data[1:].replace(b"%%", b"%"))

@@ -79,11 +79,11 @@ def _list_sources(client: Client, local: Path) -> list[Source] | None:
     try:
         return list_sources(local)
     except OSError as error:
-        _say_unreadable(client, error, local)
+        say_unreadable(client, error, local)
         return None
 
 
-def _say_unreadable(client: Client, error: OSError, place: Path, *, tree: bool = False, master: bool = True) -> None:
+def say_unreadable(client: Client, error: OSError, place: Path, *, tree: bool = False, master: bool = True) -> None:
     """The client says it twice: as an answer, and as a line of its log. `master`: it is the one that sends."""
     why, path = reason(error).encode(), os.fsencode(place)
     client.write(b"[Fail]Error opening file: %b, path:%b\n" % (why, path))
@@ -107,7 +107,7 @@ class _Sending:
             try:
                 outgoing = Outgoing(source, remote, self.options)
             except OSError as error:
-                _say_unreadable(self.client, error, source.path, tree=local.is_dir())
+                say_unreadable(self.client, error, source.path, tree=local.is_dir())
                 if len(sources) == 1:
                     return
                 continue
@@ -205,7 +205,7 @@ def _open_one(client: Client, session: Session, incoming: Incoming, check: bytes
         incoming.open(check)
     except NotOpened as failed:
         assert isinstance(failed.__cause__, OSError)
-        _say_unreadable(client, failed.__cause__, Path(incoming.path), tree=incoming.is_tree, master=False)
+        say_unreadable(client, failed.__cause__, Path(incoming.path), tree=incoming.is_tree, master=False)
         if not incoming.is_tree:
             raise
         session.send(Command.FILE_FINISH, b"\x01")

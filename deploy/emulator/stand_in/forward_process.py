@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 from typing import Any
 
@@ -65,12 +66,13 @@ def main(arguments: list[str]) -> int:
     release = find_release()
     with os.fdopen(int(report_to), "w") as report:
         try:
-            target = Targets(server=find_server(""), release=release).choose(key)
+            server = find_server("")
+            target = Targets(server=server, release=release).choose(key)
             session = open_session(target, release.version)
             relay = Relay(session.send)
             answers = session.answers()
             if direction == "Forward":
-                _begin_forward(session, relay, first, second)
+                _begin_forward(session, relay, listen_at(first, ip=server.read().forward_ip), second)
             else:
                 _begin_reverse(session, answers, first, second)
         except (NoTarget, LinkEnded, BadNode) as error:
@@ -84,8 +86,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _begin_forward(session: Session, relay: Relay, first: str, second: str) -> None:
-    listener = listen_at(first)
+def _begin_forward(session: Session, relay: Relay, listener: socket.socket, second: str) -> None:
     session.send(Command.WAKEUP)
     session.send(Command.FORWARD_CHECK, FIRST_ID + PARAMETER + second.encode() + b"\0")
     relay.serve(listener, second)

@@ -15,6 +15,7 @@ from deploy.emulator.stand_in.connect import TCP_SECONDS, connect_tcp
 POLL_SECONDS = 1.0
 REMOVE = " -remove"
 LONGEST_ADDRESS = 50
+OCTETS = frozenset(map(str, range(256)))
 
 
 def list_targets(client: Client) -> None:
@@ -75,6 +76,8 @@ def connect_board(client: Client) -> None:
     try:
         name = _meet(client, key, board)
     except (LinkEnded, OSError):
+        with client.server.change() as state:
+            state.keys[key] = {"status": "Offline"}
         client.say("[Fail]Connect failed")
         return
     with client.server.change() as state:
@@ -112,21 +115,49 @@ def _complaint(client: Client, key: str, *, too_long: bool) -> str:
     if not colon:
         return complaint
     parts = address.split(".")
-    is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
-    if not is_address and client.release.checks_address:
+    # What is left out between two dots is found missing later than what is there and wrong.
+    looks_like_one = len(parts) == 4 and all(not part or part in OCTETS for part in parts)
+    if not looks_like_one and client.release.checks_address:
         return "[Fail][E001104]:IP address incorrect\n"
     if not port.isdigit():
         return "[Fail]Port incorrect\n"
-    if not is_address or not 0 < int(port) < 65536:
+    if not (looks_like_one and all(parts)) or not 0 < int(port) < 65536:
         return "[Fail]IP:Port incorrect\n"
     return complaint
 
 
 def start_server(client: Client) -> None:
-    """``start``: a process that other clients can talk to; the stand-in itself needs none."""
-    from deploy.emulator.stand_in.server_process import start_process
+    """``start [-r]``: a process that other clients can talk to; the stand-in itself needs none."""
+    from deploy.emulator.stand_in.server_process import end_server, start_process
 
+    if "-r" in client.call.arguments:
+        end_server(client.server)
     start_process(client.server)
+
+
+def reconnect(client: Client) -> None:
+    """``reconnect KEY``: as if the board's cable had been pulled and put in again."""
+    key = client.call.rest.decode("utf-8", "surrogateescape").strip()
+    known = {target.key: target for target in client.targets.all()}
+    if not key:
+        client.say("[Fail]Usage: reconnect <target-key>")
+    elif key not in known or known[key].status != "Connected":
+        client.say(f"[Fail]Target device {key} not available")
+    elif known[key].kind != "USB":
+        client.say("[Fail]Reconnect only supports USB devices")
+    else:
+        client.say(f"Reconnecting {key} ...")
+
+
+def discover(client: Client) -> None:
+    """``discover``: looks for boards in the network, where there are none."""
+    client.say(f"[Info]Please add HDC server's firewall ruler to allow udp incoming, udpport:{client.server.port}")
+    client.say("[Info]Broadcast find daemon, total:0")
+
+
+def refuse_words(client: Client) -> None:
+    """``version`` with words behind it, which goes to the server and is no command there."""
+    client.say("[Fail]Unknown command...\n")
 
 
 def choose_any(client: Client) -> None:
@@ -147,4 +178,7 @@ HOST_COMMANDS: dict[str, Callable[[Client], None]] = {
     "tconn": connect_board,
     "start": start_server,
     "any": choose_any,
+    "reconnect": reconnect,
+    "discover": discover,
+    "version": refuse_words,
 }

@@ -33,7 +33,7 @@ LONGEST_FRAME = 1024 * 1024
 IDLE_SECONDS = 900.0
 
 
-def serve(server: Server) -> None:
+def serve(server: Server, forward_ip: str) -> None:
     """Serves clients until the server is killed or nobody has come for a while."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,6 +45,7 @@ def serve(server: Server) -> None:
         server.start()
         with server.change() as state:
             state.process = os.getpid()
+            state.forward_ip = forward_ip or state.forward_ip
         server.pid_file.write_text(f"{os.getpid()}")
         # Not before: whoever has started this process takes it for ready when it is connected.
         listening.listen(64)

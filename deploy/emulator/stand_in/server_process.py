@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 
 from deploy.emulator import CODE
+from deploy.emulator.stand_in.forward_process import end_forward
 from deploy.emulator.stand_in.state import Server
 
 START_SECONDS = 20.0
+END_SECONDS = 5.0
 
 
 def start_process(server: Server) -> None:
@@ -29,6 +33,19 @@ def start_process(server: Server) -> None:
     until = time.monotonic() + START_SECONDS
     while not _accepts(server.port) and time.monotonic() < until:
         time.sleep(0.02)
+
+
+def end_server(server: Server) -> None:
+    """Ends the server of this temporary folder, with its forwarded ports and its process."""
+    state = server.kill()
+    for forward in state.forwards:
+        end_forward(forward)
+    if state.process:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(state.process, signal.SIGTERM)
+        until = time.monotonic() + END_SECONDS
+        while _accepts(server.port) and time.monotonic() < until:
+            time.sleep(0.02)
 
 
 def _accepts(port: int) -> bool:

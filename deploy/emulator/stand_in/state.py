@@ -39,6 +39,8 @@ class State:
 
     keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     forwards: list[dict[str, Any]] = field(default_factory=list)
+    forward_ip: str = "127.0.0.1"
+    """Where forwarded ports are listened at."""
     stuck_on: str = ""
     process: int = 0
     """Process that serves other clients over TCP; 0: none."""

@@ -158,6 +158,44 @@ def test_the_number_of_the_server_stands_in_its_file_while_there_is_a_process(tc
     assert not file.exists()
 
 
+def test_a_server_that_is_started_again_is_another_process_whose_file_is_there(tcp: Hdc) -> None:
+    file = Path(tcp.environment["TMPDIR"]) / ".HDCServer.pid"
+    numbers = []
+    for words in (("start",), ("kill", "-r"), ("start", "-r")):
+        assert tcp(*words).stdout == b""
+        numbers.append(int(file.read_text()))
+    file.unlink()
+    tcp("start", "-r")
+    numbers.append(int(file.read_text()))
+    assert len(set(numbers)) == 4
+
+
+def test_a_pipe_is_told_of_the_killed_server_at_a_high_log_level(tcp: Hdc) -> None:
+    for level, told in (("3", b""), ("4", b"\r\nKill server finish\n"), ("5", b"\r\nKill server finish\n")):
+        assert tcp("start").stdout == b""
+        assert tcp("-l", level, "kill").stdout == told
+
+
+def test_ports_are_forwarded_from_the_address_that_the_server_was_given(tcp: Hdc) -> None:
+    tcp("tconn", tcp.key)
+    environment = {**os.environ, **tcp.environment, "PYTHONPATH": str(ROOT)}
+    tcp("kill")
+    line = [*tcp.argv, "-e", "127.0.0.2", "-m"]
+    with subprocess.Popen(line, env=environment, cwd=ROOT, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert f"port: {tcp.environment['OHOS_HDC_SERVER_PORT']}\n".encode() in server.stdout.readline()
+        pid = Path(tcp.environment["TMPDIR"]) / ".HDCServer.pid"
+        wait_until("the start of the server", pid.exists)
+        port = free_port()
+        assert tcp("tconn", tcp.key).stdout == b"Connect OK\r\n"
+        assert tcp.board("fport", f"tcp:{port}", "tcp:7013") == b"Forwardport result:OK\r\n"
+        socket.create_connection(("127.0.0.2", port), timeout=10).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=10)
+        tcp("kill")
+        server.wait(timeout=30)
+
+
 def test_a_locked_image_refuses_another_user_and_a_writable_system(tcp: Hdc) -> None:
     create_board("emulated-tcp", home=board_of(tcp).parent, locked=True)
     tcp("tconn", tcp.key)

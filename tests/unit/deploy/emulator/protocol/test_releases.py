@@ -67,7 +67,6 @@ def test_an_unknown_release_is_refused_with_the_known_ones() -> None:
             "5.1",
             "[E005005] Error create directory: {reason}, path:{path}",
         ),
-        ("tells_no_terminal", False, "7.0", True),
     ],
 )
 def test_each_text_and_ability_has_the_release_that_brought_it(

@@ -53,6 +53,17 @@ def test_a_long_word_without_blanks_arrives() -> None:
     assert line("shell", "y" * 70_000) == b"shell " + b"y" * 70_000
 
 
+@pytest.mark.parametrize("words", [("-o", "x"), ("-p", "-o", "x", "-v"), ("-o", "1.2.3.4:x")])
+def test_the_port_of_another_server_must_be_a_number(words: tuple[str, ...]) -> None:
+    with pytest.raises(BadArgument, match="The port must be digit buf:"):
+        read_call(words, "/w")
+
+
+def test_an_option_without_its_value_is_no_option() -> None:
+    for option in ("-t", "-s", "-d", "-l", "-o", "-e"):
+        assert read_call([option], "/w") == read_call([], "/w")
+
+
 def test_a_key_of_33_bytes_is_refused_with_the_usual_words() -> None:
     with pytest.raises(BadArgument) as caught:
         read_call(["-t", "k" * 33, "shell", "id"], "/w")

@@ -23,6 +23,11 @@ while [ $# -gt 0 ]; do
     -e|--regex) expression=$value ;;
     -a|--head) head=$value leave=1 ;;
     -z|--tail) tail=$value leave=1 ;;
+    -v)
+      case $value in
+        color|colour|epoch|monotonic|msec|nsec|time|usec|wrap|year|zone) ;;
+        *) echo "Invalid argument: $value"; exit 1 ;;
+      esac ;;
     -b|-g|-G|-Q) exit 0 ;;
   esac
 done

@@ -96,6 +96,11 @@ def test_the_log_can_be_filtered_and_cleared(hdc: Hdc) -> None:
     assert hdc.shell("hilog -x") == b""
 
 
+def test_a_form_of_the_log_that_does_not_exist_is_refused(hdc: Hdc) -> None:
+    assert hdc.shell("hilog -v xxx") == b"Invalid argument: xxx\n"
+    assert hdc.shell("hilog -v time -x -e no.such.text") == b""
+
+
 def test_the_log_is_streamed_until_the_client_goes(hdc: Hdc) -> None:
     line = b"01-31 12:00:00.000   100   100 I C02d10/Test: hello"
     with hdc.start("hilog", "--ignored", "words") as process:

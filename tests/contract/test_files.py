@@ -240,7 +240,7 @@ def test_a_read_only_place_is_refused(hdc: Hdc, local: Path) -> None:
 
 def test_a_path_without_a_folder_lies_in_the_boards_root_and_is_told_as_it_was_typed(hdc: Hdc, local: Path) -> None:
     (local / "x").write_bytes(b"x")
-    for typed in ("sys", "./sys", "../sys"):
+    for typed in ("system", "./system", "../system"):
         answer = hdc.board("file", "send", str(local / "x"), f"{typed}/ohforge")
         assert re.fullmatch(rb"\[Fail\]Error opening file: [a-z -]+, path:%b/ohforge\r\n" % typed.encode(), answer)
 

@@ -382,7 +382,7 @@ def test_a_killed_daemon_is_started_again_and_its_programs_go_on(daemons: dict[s
     with connect(port) as link:
         answer(link)
         next_frame(link)
-        line = b"sleep 300 >/dev/null 2>&1 </dev/null & pidof hdcd; kill -9 $(pidof hdcd); sleep 60"
+        line = b"sleep 300 >/dev/null 2>&1 </dev/null & echo $(pidof hdcd); kill -9 $(pidof hdcd); sleep 60"
         link.sendall(frame(55, Command.EXECUTE, line))
         before = next_frame(link)[2]
         assert before.strip().isdigit()

@@ -49,21 +49,21 @@ HANGING = ("freeze", "freeze-output", "freeze-transfer", "hang-send", "freeze-ou
 """Faults that show only when a deadline is over."""
 PARAMETERS: dict[str, dict[str, float]] = {
     "cut-transfer": {"at": 100},
-    "cut-output": {"at": 40},
-    "freeze-output": {"at": 40},
+    "cut-output": {"at": 80},
+    "freeze-output": {"at": 80},
     "freeze-transfer": {"at": 100},
     "full-disk": {"at": 100},
     "corrupt": {"at": 100},
     "slow": {"rate": 1_000_000},
-    "restart": {"at": 40},
+    "restart": {"at": 80},
     "server-down": {"seconds": 0.5},
     "port-taken": {"port": int(os.environ["OHOS_HDC_SERVER_PORT"]), "seconds": 0.5},
 }
 """Of faults that are not tried as they are by default."""
 LATER: dict[str, tuple[str, dict[str, float]]] = {
     "cut-transfer later": ("cut-transfer", {"at": 100, "skip": 3}),
-    "cut-output later": ("cut-output", {"at": 40, "skip": 2}),
-    "freeze-output later": ("freeze-output", {"at": 40, "skip": 2}),
+    "cut-output later": ("cut-output", {"at": 80, "skip": 2}),
+    "freeze-output later": ("freeze-output", {"at": 80, "skip": 2}),
     "full-disk later": ("full-disk", {"at": 100, "skip": 3}),
     "no-marker later": ("no-marker", {"skip": 2}),
     "drop-command later": ("drop-command", {"skip": 2}),

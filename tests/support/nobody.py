@@ -41,6 +41,9 @@ class Nobody:
         if version != str(sys.version_info[:2]):
             pytest.skip(f"needs {PYTHON} of this Python's version, because this one lies where nobody may read")
         packages = next(path for path in sys.path if path.endswith("site-packages"))
+        looked = [PYTHON, "-c", "import os, sys; sys.exit(not os.access(sys.argv[1], os.R_OK))", packages]
+        if subprocess.run(looked, user=NUMBER, group=NUMBER, extra_groups=[], check=False).returncode != 0:
+            pytest.skip(f"nobody may read {packages}")
         # The folders of pytest are closed to other users.
         with tempfile.TemporaryDirectory(dir="/tmp") as home:
             folder = Path(home)

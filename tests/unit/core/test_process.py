@@ -14,7 +14,7 @@ import pytest
 
 from core.deadline import Deadline
 from core.errors import DeadlineExpired, HostToolMissing
-from core.process import KEEP_BYTES, RealRunner, kill_all_running
+from core.process import KEEP_BYTES, RealRunner
 from core.session import PROJECT
 from core.testing import FakeRunner
 from tests.support.waiting import is_alive, wait_until
@@ -180,18 +180,30 @@ def test_several_ctrl_c_leave_nothing_running(tmp_path: Path) -> None:
         wait_until(f"the end of {pid}", lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
 
 
-def test_ctrl_c_while_a_program_is_being_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[subprocess.Popen[bytes]] = []
+def test_ctrl_c_while_a_program_is_being_started_ends_it() -> None:
+    # In a process of its own, which the signal may end.
+    done = subprocess.run(
+        python(INTERRUPTED_START), capture_output=True, text=True, cwd=PROJECT, check=True, timeout=60
+    )
+    number, said = done.stdout.split()
+    assert said == "interrupted"
+    wait_until("the end of the program", lambda: not is_alive(int(number)))
 
-    class Interrupted(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: object, **more: object) -> None:
-            super().__init__(*arguments, **more)  # type: ignore[call-overload]
-            begun.append(self)
-            os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        RealRunner().run(["sleep", "600"], deadline=soon())
-    kill_all_running()  # as the end of this process does
-    begun[0].communicate(timeout=60)
-    assert begun[0].returncode == -signal.SIGKILL
+INTERRUPTED_START = """
+import os, signal, subprocess
+from core.deadline import Deadline
+from core.process import RealRunner
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        print(self.pid)
+        os.kill(os.getpid(), signal.SIGINT)
+
+subprocess.Popen = Interrupted
+try:
+    RealRunner().run(["sleep", "600"], deadline=Deadline.after(20, "the test program"))
+except KeyboardInterrupt:
+    print("interrupted")
+"""

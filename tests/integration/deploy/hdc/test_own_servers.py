@@ -108,7 +108,7 @@ def test_a_command_whose_link_breaks_is_ended_through_a_new_link(
     session: Session, boards: tuple[EmulatedBoard, EmulatedBoard]
 ) -> None:
     board = choose_board(session, boards[0].key)
-    FaultFile(folder=boards[0].folder).set("cut-output", at=60, count=1)
+    FaultFile(folder=boards[0].folder).set("cut-output", at=120, count=1)
     with pytest.raises(LostConnection, match="Nothing of it runs") as caught:
         board.shell("seq 1 1000; sleep 600", deadline=soon())
     assert board.serial in str(caught.value)

@@ -145,7 +145,8 @@ class WordParser(Parser):
         return self._words.popleft()
 
     def _set(self, argument: Argument, flag: str, value: str) -> None:
-        if argument.got_value and self._task and argument in (*self._task.positional_args, self._task.optional):
+        alone = self._task is not None and argument in (*self._task.positional_args, self._task.optional)
+        if alone and argument.got_value and argument.kind is not list:
             raise self._wrong(
                 UsageError(f"{_shown(argument)} is given twice: {quoted(argument.value)} and {quoted(value)}.")
             )
@@ -164,11 +165,15 @@ class WordParser(Parser):
             return False
         if task.missing_positional_args:
             task.missing_positional_args[0].value = word
-        elif task.optional and not task.optional.got_value and not (task.instead and task.instead.got_value):
+        elif task.optional and self._takes(task.optional, word) and not (task.instead and task.instead.got_value):
             task.optional.value = word
         else:
             return False
         return True
+
+    def _takes(self, argument: Argument, word: str) -> bool:
+        """Whether an argument that need not be given takes one more word: a list does, up to the name of a task."""
+        return not argument.got_value or (argument.kind is list and word not in self.contexts)
 
     def _begin_task(self, word: str) -> TaskContext:
         if word not in self.contexts:

@@ -92,6 +92,8 @@ class Console:
 
     def passthrough(self, chunk: bytes) -> None:
         """A program's own output, byte for byte."""
+        if self.verbosity == Verbosity.QUIET:
+            return
         self.out.flush()
         raw = getattr(self.out, "buffer", None)
         if raw is None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 import secrets
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.errors import DISK_FULL, OhforgeError
-from core.files import write_json
+from core.errors import DISK_FULL, OhforgeError, UsageError
+from core.files import folders_in, sha256_file, write_atomic, write_json
 
 FILE = "record.json"
 OUTPUTS = "outputs"
+SUMS = "SHA256SUMS"
+"""The hashes of all other files of a record that has ended, as ``sha256sum -c`` reads them."""
 
 
 class RecordFolder:
@@ -41,6 +44,7 @@ class RecordFolder:
         times = {**self.content["times"], "ended": now()}
         try:
             self.save(state=state, times=times, error=error.as_json() if error is not None else None, **changes)
+            _write_sums(self.folder)
         except OSError as full:
             # What ended the work weighs more than that it cannot be noted.
             if error is None or full.errno not in DISK_FULL:
@@ -69,3 +73,46 @@ def now() -> str:
 def plain_name(text: str) -> str:
     """`text` as a part of a folder's name."""
     return re.sub(r"[^\w.]+", "-", text, flags=re.ASCII).strip("-.")[:40] or "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordCheck:
+    """A record's files, compared with the hashes that it was given at its end. Names are relative to the folder."""
+
+    files: int
+    changed: tuple[str, ...]
+    missing: tuple[str, ...]
+    added: tuple[str, ...]
+
+    @property
+    def is_unchanged(self) -> bool:
+        return not (self.changed or self.missing or self.added)
+
+
+def check_record(folder: Path) -> RecordCheck:
+    """Compares every file of a record with its hash. Raises UsageError for a record that has none: it never ended."""
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except FileNotFoundError:
+        raise UsageError(
+            f"{folder} has no {SUMS}: it is no record, has not ended, or is older than these hashes.",
+            remedy="Name the folder of a record that has ended; `ohforge bench.list` shows those of benches.",
+        ) from None
+    known = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    there = set(_files_of(folder))
+    return RecordCheck(
+        files=len(known),
+        changed=tuple(sorted(name for name in there & set(known) if sha256_file(folder / name) != known[name])),
+        missing=tuple(sorted(set(known) - there)),
+        added=tuple(sorted(there - set(known))),
+    )
+
+
+def _write_sums(folder: Path) -> None:
+    lines = [f"{sha256_file(folder / name)}  {name}\n" for name in sorted(_files_of(folder))]
+    write_atomic(folder / SUMS, "".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def _files_of(folder: Path) -> list[str]:
+    files = [path for place in folders_in(folder) for path in place.iterdir() if path.is_file()]
+    return [name for path in files if (name := path.relative_to(folder).as_posix()) != SUMS]

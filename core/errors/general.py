@@ -30,6 +30,13 @@ class UnsafePath(UsageError):
     default_remedy = "Rename the file so that it has no quotes, newlines or control characters."
 
 
+class UnlikeRecords(UsageError):
+    """Two measurements cannot be compared: they were taken under unlike conditions, or one of them is not whole."""
+
+    code = "OHF6406"
+    default_remedy = "Measure again under the same conditions, or compare all the same with --anyway, which says so."
+
+
 class ConfigurationError(OhforgeError):
     """A setting has an unknown key or a value of the wrong kind."""
 
@@ -51,6 +58,13 @@ class DeadlineExpired(OhforgeError):
     code = "OHF7301"
     category = Category.TIMEOUT
     default_remedy = "Give it more time with --timeout SECONDS."
+
+
+class TakesTooLong(DeadlineExpired):
+    """What was asked for would take longer than it may; it was not begun, or not gone on with."""
+
+    code = "OHF7303"
+    default_remedy = "Allow more with --at-most, or ask for less."
 
 
 class NotEnoughSpace(OhforgeError):

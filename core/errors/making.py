@@ -91,6 +91,13 @@ class DamagedArchive(IntegrityError):
     default_remedy = "Remove the file and fetch it again."
 
 
+class RecordChanged(IntegrityError):
+    """A record is not as it was when the work ended: files of it were changed, removed or added since."""
+
+    code = "OHF6704"
+    default_remedy = "Do not rely on its numbers; measure again, or restore the folder from a copy."
+
+
 class ToolchainError(OhforgeError):
     """No usable compiler, or an SDK that is incomplete."""
 

@@ -20,13 +20,14 @@ def would_run(session: Session, request: LaunchRequest) -> list[Would]:
 
     with tempfile.TemporaryDirectory(prefix="ohforge-") as made:
         if request.program:
-            return _would_launch(session, ready_program(session, request, Path(made)))
+            return would_launch(session, ready_program(session, request, Path(made)))
         board = choose_board(session, request.board)
         model, would = plan_model(session, request.model)
-        return [*would, *_would_launch(session, ready_model(session, board, model, request, Path(made)))]
+        return [*would, *would_launch(session, ready_model(session, board, model, request, Path(made)))]
 
 
-def _would_launch(session: Session, launch: Launch) -> list[Would]:
+def would_launch(session: Session, launch: Launch) -> list[Would]:
+    """What building and running what was made ready would do. Raises what their looks raise."""
     from native.build.ensure import would_build
 
     run, where = launch.run, f"board {launch.board.serial}"

@@ -70,7 +70,7 @@ def ready_model(session: Session, board: Board, model: Model, request: LaunchReq
     flags, roles = split_given(spec.flags, request.given, f"a .{model.kind} model")
     parameters = {**request.parameters, **flags}
     beside = accompany_model(model, roles, parameters, made)
-    name = _name_on_board(model.path)
+    name = name_on_board(model.path)
     words = (*spec.command(name, beside.parameters), *beside.arguments, *request.arguments)
     build = choose_build(session, board, request, recipe.name, (spec.product,))
     require_computable(model, build)
@@ -131,7 +131,7 @@ def _ready_file(session: Session, request: LaunchRequest, path: Path) -> Launch:
             remedy="Name a program for the board; a model file is run with `ohforge board.run MODEL`.",
         )
     board = choose_board(session, request.board)
-    name = _name_on_board(path)
+    name = name_on_board(path)
     given = [file for file in _further_files(request) if ".so" in file.name]
     beside: list[FileToPlace] = []
     if elf is not None:
@@ -157,8 +157,12 @@ def _is_script(path: Path) -> bool:
 
 
 def _ready_product(session: Session, request: LaunchRequest) -> Launch:
+    return ready_product(session, choose_board(session, request.board), request)
+
+
+def ready_product(session: Session, board: Board, request: LaunchRequest) -> Launch:
+    """As `ready_model`, for a product of a recipe on a board that is chosen already."""
     recipe, name = find_product(request.program)
-    board = choose_board(session, request.board)
     build = choose_build(session, board, request, recipe.name, (name,))
     run = _of_product(recipe.name, recipe.version, name, request.arguments)
     return Launch(board=board, run=_complete(session, request, run), build=build)
@@ -257,7 +261,7 @@ def _further_files(request: LaunchRequest) -> tuple[FileToPlace, ...]:
     return tuple(FileToPlace(local=path, name=path.name, executable=os.access(path, os.X_OK)) for path in paths)
 
 
-def _name_on_board(path: Path) -> str:
+def name_on_board(path: Path) -> str:
     """The file's own name; a leading dash would make it an option."""
     return path.name.lstrip("-") or "file"
 
@@ -277,13 +281,22 @@ def _complete(session: Session, request: LaunchRequest, run: RunRequest) -> RunR
 
 def _perform(session: Session, launch: Launch) -> RunOutcome:
     """Builds what lacks, and runs what was made ready."""
-    run = launch.run
-    if launch.build is not None:
-        from native.build.ensure import build_what_lacks
+    return execute_built(session, launch.board, build_run(session, launch))
 
-        run = with_artifact(run, build_what_lacks(session, launch.build).artifact)
+
+def build_run(session: Session, launch: Launch) -> RunRequest:
+    """The run with the files of its build, which is made when it is not there. Raises what a build raises."""
+    if launch.build is None:
+        return launch.run
+    from native.build.ensure import build_what_lacks
+
+    return with_artifact(launch.run, build_what_lacks(session, launch.build).artifact)
+
+
+def execute_built(session: Session, board: Board, run: RunRequest) -> RunOutcome:
+    """Runs what `build_run` has completed. Raises what `execute` raises."""
     try:
-        return execute(session, launch.board, run)
+        return execute(session, board, run)
     except (WrongArch, MissingLibrary):
-        forget_arches(session, launch.board)
+        forget_arches(session, board)
         raise

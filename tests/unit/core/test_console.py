@@ -78,3 +78,6 @@ def test_a_programs_own_output_passes_byte_for_byte() -> None:
     terminal = shown_on_a_terminal(lambda: Console().passthrough(b"\x1b[31mred\xff\n"))
     assert isinstance(terminal.buffer, io.BytesIO)
     assert terminal.buffer.getvalue() == b"\x1b[31mred\xff\n"
+    quiet = shown_on_a_terminal(lambda: Console(verbosity=Verbosity.QUIET).passthrough(b"red"))
+    assert isinstance(quiet.buffer, io.BytesIO)
+    assert quiet.buffer.getvalue() == b""

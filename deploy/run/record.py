@@ -136,7 +136,7 @@ def validate_record(content: Any) -> None:
 
 
 @contextlib.contextmanager
-def recorded(record: RunRecord) -> Iterator[None]:
+def recorded(record: RecordFolder) -> Iterator[None]:
     """Writes into the record how the block ended, whatever ended it."""
     try:
         yield

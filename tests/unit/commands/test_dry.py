@@ -63,6 +63,9 @@ PLAUSIBLE: dict[str, list[str]] = {
     "shell": ["sh", "fish", "meson", "cargo"],
     "file": ["hello"],
     "param": ["threads=1"],
+    "threads": ["1,2"],
+    "repetitions": ["6", "5%", "many"],
+    "at-most": ["30m", "soon"],
     "line": ["ls /data"],
     "for": ["5m", "never"],
     "older-than": ["1.5"],
@@ -192,6 +195,19 @@ def test_dry_changes_nothing_and_starts_nothing(
         (
             "board.run --program hello --board mine --run-engine shell -- a 'b c'",
             [("send", "hello", None), ("run", "./hello a 'b c'", None)],
+        ),
+        (
+            "bench.llama model.gguf --board mine --threads 1,2 --prompt 8 --generate 2",
+            [
+                ("fetch", "the source of llama 0.5.0-dev", 0),
+                ("build", "llama 0.5.0-dev for arm64 (llama-bench)", None),
+                ("send", "llama-bench", None),
+                ("build", "the agent for arm32", None),
+                ("send", "the agent for arm32", None),
+                ("send", "model.gguf", None),
+                ("run", "./llama-bench -m model.gguf -t 1 -p 8 -n 2 -r 1 -o jsonl", None),
+                ("run", "./llama-bench -m model.gguf -t 2 -p 8 -n 2 -r 1 -o jsonl", None),
+            ],
         ),
     ],
 )

@@ -146,3 +146,15 @@ def test_a_call_within_a_program_reads_the_words_that_it_is_given(
     OhforgeProgram().run("ohforge board.list --json")
     boards = json.loads(capsys.readouterr().out)["boards"]
     assert "emulated-dayu200" in [board["serial"] for board in boards]
+
+
+def test_an_argument_that_may_be_given_again_takes_words_up_to_the_name_of_a_task() -> None:
+    program = OhforgeProgram()
+    program.normalize_argv(["ohforge", "bench.llama", "demo", "a.gguf", "--model", "b.gguf", "bench.list"])
+    program.create_config()
+    program.parse_core_args()
+    program.parse_collection()
+    program.parse_tasks()
+    first, second = program.tasks
+    assert (first.name, first.as_kwargs["model"]) == ("bench.llama", ["demo", "a.gguf", "b.gguf"])
+    assert second.name == "bench.list"

@@ -1,0 +1,152 @@
+"""What speaks against a measurement: each flag with the sentence that says why its numbers do not hold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from bench.conditions import Conditions
+from bench.series import DECODE, Sample
+from bench.stats import find_outliers, find_trend
+from core.files import human_bytes
+
+LOWEST_SHARE = 0.95
+"""Of the highest clock of the other repetitions: below it a repetition ran slower than its like."""
+OTHER_SHARE = 0.10
+"""Of all CPUs, that other programs may use meanwhile."""
+READ_SHARE = 0.10
+"""Of a model's file, that may be read from storage in a repetition after the warm-up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """One reason. `configuration` is empty when it concerns all of them."""
+
+    name: str
+    sentence: str
+    configuration: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The samples of one configuration, warm-up left out, in the order in which they were taken."""
+
+    configuration: str
+    model_bytes: int
+    samples: Sequence[Sample]
+
+
+def find_flags(measured: Iterable[Measured], before: Conditions, after: Conditions | None) -> list[Flag]:
+    """All that speaks against these numbers; `after` is None when the board could not be asked any more."""
+    measured = list(measured)
+    every = [sample for part in measured for sample in part.samples]
+    flags = [flag for part in measured for flag in _flags_of(part)]
+    if after is not None:
+        flags += _swapping(before, after)
+        flags += _held_down(before, after)
+        flags += _other_load(every, before, after)
+    return flags
+
+
+def notes_on(before: Conditions) -> list[str]:
+    """What a reader must know of the conditions, though it makes no number wrong by itself."""
+    if not before.policies:
+        return ["the board does not show its clocks (cpufreq): whether they were fixed is not known"]
+    loose = [f"{policy.name} ({policy.governor})" for policy in before.policies if not policy.is_fixed]
+    notes = [f"the clock is not fixed: {', '.join(loose)} may change it by load"] if loose else []
+    if not before.temperatures:
+        notes.append("the board does not show its temperature")
+    return notes
+
+
+def _flags_of(part: Measured) -> Iterator[Flag]:
+    for test, samples in itertools.groupby(sorted(part.samples, key=lambda sample: sample.test), lambda s: s.test):
+        series = sorted(samples, key=lambda sample: sample.position)
+        speeds = [sample.tokens_per_second for sample in series]
+        if (change := find_trend(speeds)) is not None:
+            yield Flag(
+                name="drift",
+                configuration=part.configuration,
+                sentence=f"{test} became {abs(change):.0%} {'slower' if change < 0 else 'faster'} from the first third "
+                "of the repetitions to the last",
+            )
+        if places := find_outliers(speeds):
+            rounds = ", ".join(str(series[place].round) for place in places)
+            yield Flag(
+                name="outliers",
+                configuration=part.configuration,
+                sentence=f"{test} of repetition {rounds} lies apart from the others",
+            )
+    yield from _slowed(part)
+    yield from _read_from_storage(part)
+
+
+def _slowed(part: Measured) -> Iterator[Flag]:
+    """A clock that was lower in one repetition than in another."""
+    decoding = [sample for sample in part.samples if sample.test == DECODE] or list(part.samples)
+    for name in sorted({name for sample in decoding for name in sample.cpu_hz or ()}):
+        clocks = {sample.round: sample.cpu_hz[name] for sample in decoding if sample.cpu_hz and name in sample.cpu_hz}
+        highest = max(clocks.values())
+        low = {number: clock for number, clock in clocks.items() if clock < LOWEST_SHARE * highest}
+        if low:
+            yield Flag(
+                name="frequency-drop",
+                configuration=part.configuration,
+                sentence=f"{name} ran at {min(low.values()) / 1e6:.0f} MHz in repetition "
+                f"{', '.join(map(str, sorted(low)))}, at {highest / 1e6:.0f} MHz in others",
+            )
+
+
+def _read_from_storage(part: Measured) -> Iterator[Flag]:
+    read = [sample.read_bytes for sample in part.samples if sample.read_bytes is not None]
+    if read and part.model_bytes and max(read) > READ_SHARE * part.model_bytes:
+        yield Flag(
+            name="storage",
+            configuration=part.configuration,
+            sentence=f"up to {human_bytes(max(read))} were read from storage in a repetition, of a model of "
+            f"{human_bytes(part.model_bytes)}: storage is measured, not the CPU",
+        )
+
+
+def _swapping(before: Conditions, after: Conditions) -> Iterator[Flag]:
+    pages = [
+        late - early
+        for early, late in ((before.swapped_in, after.swapped_in), (before.swapped_out, after.swapped_out))
+        if early is not None and late is not None
+    ]
+    if sum(pages) > 0:
+        yield Flag(name="swap", sentence=f"the board moved {sum(pages)} pages to or from swap meanwhile")
+
+
+def _held_down(before: Conditions, after: Conditions) -> Iterator[Flag]:
+    """What the kernel does against heat: it lowers the highest clock, or puts a cooling device to work."""
+    early = {policy.name: policy.highest_hz for policy in before.policies}
+    for policy in after.policies:
+        was, is_now = early.get(policy.name), policy.highest_hz
+        if was is not None and is_now is not None and is_now < was:
+            yield Flag(
+                name="throttled",
+                sentence=f"the highest clock of {policy.name} went from {was / 1e6:.0f} to {is_now / 1e6:.0f} MHz",
+            )
+    for name, state in after.cooling.items():
+        if "cpu" in name.lower() and state and state > (before.cooling.get(name) or 0):
+            yield Flag(name="throttled", sentence=f"the cooling device {name} went to state {state}")
+
+
+def _other_load(samples: Sequence[Sample], before: Conditions, after: Conditions) -> Iterator[Flag]:
+    """CPU time that was not the bench's own; where nobody counts that, the load before it began."""
+    own = {sample.run: sample.cpu_seconds for sample in samples}
+    times = (before.uptime, after.uptime, before.cpu_busy, after.cpu_busy, before.cores)
+    known = [time for time in times if time is not None]
+    counted = [seconds for seconds in own.values() if seconds is not None]
+    if len(known) == len(times) and own and len(counted) == len(own):
+        began, ended, busy_before, busy_after, cores = known
+        share = (busy_after - busy_before - sum(counted)) / max((ended - began) * cores, 1e-9)
+        if share > OTHER_SHARE:
+            yield Flag(name="other-load", sentence=f"other programs used {share:.0%} of the board's CPUs meanwhile")
+    elif before.load is not None and before.load[0] > 0.5:
+        yield Flag(name="other-load", sentence=f"the board was busy before the bench began (load {before.load[0]:g})")

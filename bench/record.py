@@ -1,0 +1,171 @@
+"""What a bench leaves behind: ``record.json`` (docs/bench.schema.json), ``samples.jsonl``, and the record of every run in ``runs/``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.plan import Plan
+from bench.series import FILE as SERIES
+from core.data_file import find_fault
+from core.errors import InvalidData, RecordChanged, UsageError
+from core.record_folder import FILE, RecordCheck, RecordFolder, check_record, make_record_folder, now
+from core.session import PROJECT, Session
+from deploy.board.protocol import Board
+
+if TYPE_CHECKING:
+    from native.models.models import Model
+
+SCHEMA = 1
+KIND = "bench"
+SCHEMA_FILE = PROJECT / "docs" / "bench.schema.json"
+RUNS = "runs"
+OF_ANY_RUN = ("engine", "program", "board", "link", "run_engine")
+"""Parts that the record of each run has as well; a bench takes them over from its first."""
+
+
+class BenchRecord(RecordFolder):
+    """The record of one bench."""
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / RUNS
+
+    def take_over(self, run: Path) -> dict[str, Any]:
+        """Notes what was found out of board and program by a run, whose record is returned."""
+        content: dict[str, Any] = json.loads((run / FILE).read_text(encoding="utf-8"))
+        if self.content["program"] is None:
+            self.save(**{name: content[name] for name in OF_ANY_RUN})
+        return content
+
+
+def start_bench(session: Session, board: Board, engine: str, models: Sequence[Model], plan: Plan) -> BenchRecord:
+    """Makes ``<runs>/<UTC time>-bench-llama-<board>-<id>`` with its first ``record.json``."""
+    started = now()
+    folder = make_record_folder(session.settings.runs, started, "bench-llama", board.serial)
+    return BenchRecord(
+        folder,
+        {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "id": folder.name,
+            "state": "running",
+            "ohforge": importlib.metadata.version("ohforge"),
+            "times": {"clock": "host", "started": started, "ended": None},
+            "engine": engine,
+            "program": None,
+            "models": [
+                {"name": model.name, "kind": model.kind, "sha256": model.sha256, "size": model.size} for model in models
+            ],
+            "board": {
+                "serial": board.serial,
+                "profile": board.profile.name,
+                "title": board.profile.title,
+                "emulated": board.emulated,
+                "facts": None,
+            },
+            "link": None,
+            "run_engine": None,
+            "plan": plan.as_json(),
+            "forecast_seconds": None,
+            "conditions": {"before": None, "after": None},
+            "series": {"file": SERIES, "count": 0},
+            "results": [],
+            "rounds": 0,
+            "ended_because": None,
+            "valid": None,
+            "flags": [],
+            "notes": [],
+            "error": None,
+        },
+    )
+
+
+def find_record(session: Session, name: str) -> Path:
+    """The folder of a record, named by path or as it is called below ``runs/``; ``latest`` is the newest bench.
+
+    Raises UsageError.
+    """
+    runs = session.settings.runs
+    if name == "latest":
+        benches = [entry["record"] for entry in list_benches(runs)]
+        if not benches:
+            raise UsageError(f"There is no record of a bench in {runs}.", remedy="Make one with `ohforge bench.llama`.")
+        return Path(benches[-1])
+    for folder in (Path(name).expanduser(), runs / name):
+        if (folder / FILE).is_file():
+            return folder
+    raise UsageError(
+        f"There is no record {name!r}: neither a folder with {FILE} nor one of that name in {runs}.",
+        remedy="`ohforge bench.list` shows the records of benches.",
+    )
+
+
+def read_bench(folder: Path) -> dict[str, Any]:
+    """The record of a bench. Raises InvalidData for a record of another kind or form."""
+    try:
+        content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidData(f"{folder / FILE} is no JSON: {error}.") from error
+    if not isinstance(content, dict) or content.get("kind") != KIND:
+        raise InvalidData(f"{folder} is not the record of a bench.", remedy="`ohforge bench.list` shows those.")
+    if content.get("schema") != SCHEMA:
+        raise InvalidData(
+            f"{folder} has version {content.get('schema')} of the form of a bench's record; this ohforge reads {SCHEMA}.",
+            remedy="Use the version of ohforge that made it, or measure again.",
+        )
+    if fault := find_fault(content, SCHEMA_FILE):
+        raise InvalidData(f"{folder / FILE} is not of its form: {fault[1]}")
+    return content
+
+
+def verify_record(folder: Path) -> RecordCheck:
+    """Compares a record, of a bench or a run, with its hashes. Raises RecordChanged, and what `check_record` raises."""
+    check = check_record(folder)
+    if not check.is_unchanged:
+        found = {"changed": check.changed, "missing": check.missing, "added": check.added}
+        said = "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
+        raise RecordChanged(
+            f"{folder} is not as it was at its end. {said[0].upper()}{said[1:]}.",
+            changed=list(check.changed),
+            missing=list(check.missing),
+            added=list(check.added),
+        )
+    return check
+
+
+def list_benches(runs: Path) -> list[dict[str, Any]]:
+    """All benches below a folder of records, oldest first; records that cannot be read are left out."""
+    found = []
+    for file in sorted(runs.glob(f"*/{FILE}")):
+        try:
+            content = read_bench(file.parent)
+        except (InvalidData, OSError):
+            continue
+        found.append({"record": str(file.parent), **_short(content)})
+    return found
+
+
+def _short(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": content["id"],
+        "state": content["state"],
+        "valid": content["valid"],
+        "flags": sorted({flag["name"] for flag in content["flags"]}),
+        "board": content["board"]["serial"],
+        "emulated": content["board"]["emulated"],
+        "models": [model["name"] for model in content["models"]],
+        "threads": content["plan"]["threads"],
+        "best": best_of(content["results"]),
+    }
+
+
+def best_of(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The highest median of each test, in tokens per second."""
+    best: dict[str, float] = {}
+    for result in results:
+        best[result["test"]] = max(result["median"], best.get(result["test"], 0.0))
+    return best

@@ -15,6 +15,8 @@ LOWEST_SHARE = 0.95
 """Of the highest clock of the other repetitions: below it a repetition ran slower than its like."""
 OTHER_SHARE = 0.10
 """Of all CPUs, that other programs may use meanwhile."""
+LOADED = 0.5
+"""Load of a board before the bench, above which it is busy."""
 READ_SHARE = 0.10
 """Of a model's file, that may be read from storage in a repetition after the warm-up."""
 
@@ -40,16 +42,19 @@ class Measured:
     samples: Sequence[Sample]
 
 
-def find_flags(measured: Iterable[Measured], before: Conditions, after: Conditions | None) -> list[Flag]:
-    """All that speaks against these numbers; `after` is None when the board could not be asked any more."""
-    measured = list(measured)
-    every = [sample for part in measured for sample in part.samples]
-    flags = [flag for part in measured for flag in _flags_of(part)]
-    if after is not None:
-        flags += _swapping(before, after)
-        flags += _held_down(before, after)
-        flags += _other_load(every, before, after)
-    return flags
+def find_flags(
+    measured: Iterable[Measured], before: Conditions, after: Conditions, cpu_seconds: float | None
+) -> list[Flag]:
+    """All that speaks against these numbers.
+
+    `cpu_seconds` are those that the bench itself used between `before` and `after`; None: nobody counted.
+    """
+    return [
+        *(flag for part in measured for flag in _flags_of(part)),
+        *_swapping(before, after),
+        *_held_down(before, after),
+        *_other_load(before, after, cpu_seconds),
+    ]
 
 
 def notes_on(before: Conditions) -> list[str]:
@@ -137,16 +142,14 @@ def _held_down(before: Conditions, after: Conditions) -> Iterator[Flag]:
             yield Flag(name="throttled", sentence=f"the cooling device {name} went to state {state}")
 
 
-def _other_load(samples: Sequence[Sample], before: Conditions, after: Conditions) -> Iterator[Flag]:
+def _other_load(before: Conditions, after: Conditions, cpu_seconds: float | None) -> Iterator[Flag]:
     """CPU time that was not the bench's own; where nobody counts that, the load before it began."""
-    own = {sample.run: sample.cpu_seconds for sample in samples}
-    times = (before.uptime, after.uptime, before.cpu_busy, after.cpu_busy, before.cores)
+    times = (before.uptime, after.uptime, before.cpu_busy, after.cpu_busy, before.cores, cpu_seconds)
     known = [time for time in times if time is not None]
-    counted = [seconds for seconds in own.values() if seconds is not None]
-    if len(known) == len(times) and own and len(counted) == len(own):
-        began, ended, busy_before, busy_after, cores = known
-        share = (busy_after - busy_before - sum(counted)) / max((ended - began) * cores, 1e-9)
+    if len(known) == len(times):
+        began, ended, busy_before, busy_after, cores, own = known
+        share = (busy_after - busy_before - own) / max((ended - began) * cores, 1e-9)
         if share > OTHER_SHARE:
             yield Flag(name="other-load", sentence=f"other programs used {share:.0%} of the board's CPUs meanwhile")
-    elif before.load is not None and before.load[0] > 0.5:
+    elif before.load is not None and before.load[0] > LOADED:
         yield Flag(name="other-load", sentence=f"the board was busy before the bench began (load {before.load[0]:g})")

@@ -38,14 +38,13 @@ from core.session import Session
 from deploy.board.protocol import Board
 from deploy.hdc.choose import choose_board
 from deploy.launch.dry import would_launch
-from deploy.launch.launch import build_run, execute_built, name_on_board, ready_product
+from deploy.launch.launch import build_run, execute_built, files_of_model, name_on_board, ready_product
 from deploy.launch.request import LaunchRequest
 from deploy.lease.lease import hold_board
 from deploy.run import conditions as run_conditions
 from deploy.run.record import SAMPLES, STDOUT_LOG, recorded
 from deploy.run.request import RunRequest
 from deploy.run.result import RunOutcome
-from deploy.transfer.placement import FileToPlace
 
 if TYPE_CHECKING:
     from native.models.models import Model
@@ -133,10 +132,8 @@ def _check_names(models: Sequence[Model]) -> None:
 
 def _run_of(run: RunRequest, model: Model, words: tuple[str, ...]) -> RunRequest:
     """The run of llama-bench with a model. Its status is ours to judge."""
-    file = FileToPlace(local=model.path, name=name_on_board(model.path), sha256=model.sha256)
-    return dataclasses.replace(
-        run, program="llama-bench", arguments=words, files=(*run.files, file), model=model, pass_status=False
-    )
+    files = (*run.files, *files_of_model(model))
+    return dataclasses.replace(run, program="llama-bench", arguments=words, files=files, model=model, pass_status=False)
 
 
 class _Bench:
@@ -164,6 +161,8 @@ class _Bench:
         self.run_seconds: dict[Configuration, float] = {}
         """How long one repetition takes, as foreseen and then as seen."""
         self.by_agent = False
+        self.cpu_seconds: float | None = 0.0
+        """What all runs have used, probe and warm-up included; None when one of them was not counted."""
 
     def perform(self) -> BenchOutcome:
         for note in notes_on(self.before):
@@ -173,7 +172,7 @@ class _Bench:
         ended_because = self._measure_rounds()
         after = read_conditions(self.session, self.board)
         self.record.save(conditions={"before": self.before.as_json(), "after": after.as_json()})
-        self._save_results(find_flags(self._measured(), self.before, after), ended_because)
+        self._save_results(find_flags(self._measured(), self.before, after, self.cpu_seconds), ended_because)
         self.record.end("done")
         return BenchOutcome(record=self.record.folder, content=self.record.content)
 
@@ -279,6 +278,8 @@ class _Bench:
             conditions=run_conditions.Conditions(sample_seconds=self._sampling(expected)),
         )
         outcome = execute_built(self.inner, self.board, dataclasses.replace(run, options=options))
+        used = _known_of(outcome)["cpu_seconds"]
+        self.cpu_seconds = self.cpu_seconds + used if self.cpu_seconds is not None and used is not None else None
         return read_timings(_output_of(outcome)), outcome
 
     def _sampling(self, expected: float | None) -> float:

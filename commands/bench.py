@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
-from commands.words import TOOLCHAIN, read_duration
+from commands.words import BOARD_HELP, TOOLCHAIN, read_duration
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
     from core.session import Session
 
-BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 RECORD_HELP = "Folder of a record, its name below runs/, or latest; `ohforge bench.list` shows them."
 
 

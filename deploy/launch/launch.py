@@ -27,7 +27,7 @@ from native.recipe.flags import split_given
 if TYPE_CHECKING:
     from native.artifact.artifact import Artifact, Product
     from native.build.ensure import BuildLook
-    from native.models.models import Model
+    from native.models.models import Model, ModelPiece
     from native.recipe.recipe import Recipe
 
 NETWORK_PROGRAM = "nnrt"
@@ -77,14 +77,7 @@ def ready_model(session: Session, board: Board, model: Model, request: LaunchReq
     run = dataclasses.replace(
         _of_product(recipe.name, recipe.version, spec.product, words),
         program=recipe.name,
-        files=(
-            FileToPlace(local=model.path, name=name, sha256=model.sha256),
-            *(
-                FileToPlace(local=piece.path, name=_name_on_board(piece.path), sha256=piece.sha256)
-                for piece in model.pieces
-            ),
-            *beside.files,
-        ),
+        files=(*files_of_model(model), *beside.files),
         model=model,
         spec=spec,
     )
@@ -241,6 +234,12 @@ def files_of(artifact: Artifact, product: Product) -> tuple[FileToPlace, ...]:
         ),
         *(FileToPlace(local=path, name=f"{LIBRARIES}/{path.name}") for path in libraries),
     )
+
+
+def files_of_model(model: Model) -> tuple[FileToPlace, ...]:
+    """A model's file, and the pieces of one that is split, as they lie in a run's folder."""
+    parts: tuple[Model | ModelPiece, ...] = (model, *model.pieces)
+    return tuple(FileToPlace(local=part.path, name=name_on_board(part.path), sha256=part.sha256) for part in parts)
 
 
 def binaries_of(artifact: Artifact, product: Product) -> tuple[Binary, ...]:

@@ -169,7 +169,7 @@ def test_a_bench_that_would_take_too_long_is_refused_after_the_probe(
     with pytest.raises(TakesTooLong, match="about 4 min, but 2 min is allowed"):
         measure_llama(session, bench_of(model, at_most=120.0))
     content = read_bench(only_record(session))
-    assert (content["state"], content["results"], content["error"]["code"]) == ("timeout", [], "OHF7302")
+    assert (content["state"], content["results"], content["error"]["code"]) == ("timeout", [], "OHF7303")
 
 
 @pytest.mark.parametrize(

@@ -162,13 +162,14 @@ class _Bench:
         """How long one repetition takes, as foreseen and then as seen."""
         self.by_agent = False
         self.cpu_seconds: float | None = 0.0
-        """What all runs have used, probe and warm-up included; None when one of them was not counted."""
+        """What all runs since `before` have used; None when one of them was not counted."""
 
     def perform(self) -> BenchOutcome:
         for note in notes_on(self.before):
             self.session.console.warn(note)
         self.record.save(conditions={"before": self.before.as_json(), "after": None}, notes=notes_on(self.before))
         self._probe()
+        self._look_before()
         ended_because = self._measure_rounds()
         after = read_conditions(self.session, self.board)
         self.record.save(conditions={"before": self.before.as_json(), "after": after.as_json()})
@@ -207,6 +208,12 @@ class _Bench:
                 f"The bench would take about {_duration(times[0])}, but {_duration(self.plan.at_most)} is allowed.",
                 remedy="Allow more with --at-most, or ask for less: --generate, --prompt, --repetitions, --threads.",
             )
+
+    def _look_before(self) -> None:
+        """Looks once more: the probe has sent the files, which took time of the CPU; only the load is that of before."""
+        self.before = dataclasses.replace(read_conditions(self.session, self.board), load=self.before.load)
+        self.cpu_seconds = 0.0
+        self.record.save(conditions={"before": self.before.as_json(), "after": None})
 
     @property
     def _round_seconds(self) -> float:
@@ -258,6 +265,7 @@ class _Bench:
                     **known,
                 )
             )
+        self.record.save(series={**self.record.content["series"], "count": len(self.series.samples)})
         shown = ", ".join(f"{timing.test} {timing.per_second:.3g}" for timing in timings)
         title = f"repetition {number}" if number else "warm-up"
         self.session.console.info(f"  {title}: {configuration.name}: {shown} {UNIT}{self._label}")
@@ -328,7 +336,6 @@ class _Bench:
                 }
                 for configuration, test, summary, tokens in summaries
             ],
-            series={**self.record.content["series"], "count": len(self.series.samples)},
             ended_because=ended_because,
             valid=not flags if ended_because is not None else None,
             flags=[flag.as_json() for flag in flags],

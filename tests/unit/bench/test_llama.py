@@ -117,11 +117,15 @@ def test_a_board_that_slows_down_is_not_valid_and_the_sentence_says_why(
 def test_conditions_after_the_bench_are_looked_at(
     session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states = iter([changed(), changed(swapped_out=9)])
+    # Before the probe, after it, and at the end: what the probe moved to swap is not the repetitions'.
+    states = iter([changed(load=(0.1, 0.1, 0.1)), changed(load=(9, 9, 9), swapped_out=5), changed(swapped_out=9)])
     use_bench(monkeypatch, write_bench(tmp_path), board, lambda: next(states))
     content = measure_llama(session, bench_of(model)).content
     assert [flag["name"] for flag in content["flags"]] == ["swap"]
+    assert "moved 4 pages" in content["flags"][0]["sentence"]
     assert content["conditions"]["after"]["swapped_out"] == 9
+    before = content["conditions"]["before"]
+    assert (before["load"], before["swapped_out"]) == ((0.1, 0.1, 0.1), 5)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +159,7 @@ def test_an_interrupted_bench_keeps_its_samples(
     assert caught.value.details["record"] == str(folder)
     assert (content["state"], content["rounds"], content["valid"]) == (state, 3, None)
     assert {row["n"] for row in content["results"]} == {3}
-    assert len(read_series(folder)) == (1 + 3) * 2 * 2
+    assert len(read_series(folder)) == content["series"]["count"] == (1 + 3) * 2 * 2
     assert check_record(folder).is_unchanged
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
-from commands.words import BOARD_HELP, TOOLCHAIN, read_duration
+from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_duration
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ RECORD_HELP = "Folder of a record, its name below runs/, or latest; `ohforge ben
     help={
         "model": "A .gguf file, or a name that `ohforge model.list` shows; may be given again.",
         "board": BOARD_HELP,
-        "arch": "arm32, arm64 or x86_64; default: the best that the board runs.",
-        "cpu": "CPU tuning; default: the one of the board's profile.",
+        "arch": ARCH_HELP,
+        "cpu": CPU_HELP,
         "threads": "Thread counts to measure, such as 1,2,4; default: powers of two up to the board's cores.",
         "prompt": "Tokens of the prompt, for prefill; 0 leaves it away.",
         "generate": "Tokens to generate, for decode; 0 leaves it away.",

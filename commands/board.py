@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
 from commands.words import (
+    ARCH_HELP,
     BOARD_HELP,
+    CPU_HELP,
     LINKS_HELP,
     RUN,
     TIMEOUT_HELP,
@@ -68,8 +70,8 @@ def info(session: Session, board: str = "") -> Answer:
         "program": "Instead of a model: a program file for the board, or a recipe's product such as llama-bench; "
         "its arguments follow after `--`.",
         "board": BOARD_HELP,
-        "arch": "arm32, arm64 or x86_64; default: the best that the board runs.",
-        "cpu": "CPU tuning; default: the one of the board's profile.",
+        "arch": ARCH_HELP,
+        "cpu": CPU_HELP,
         "param": "NAME=VALUE: a further parameter of the recipe's run section; may be given again.",
         "file": "A further file that shall lie beside the program; may be given again.",
         "wait": WAIT_HELP,
@@ -183,8 +185,8 @@ def push(
     from core.dry import tell
     from core.files import human_bytes
     from deploy.transfer.dry import would_push
+    from deploy.transfer.links import Links
     from deploy.transfer.push import push_files
-    from deploy.transfer.tree import Links
 
     local, rule = Path(source).expanduser(), Links.read(links)
     if session.dry:
@@ -217,8 +219,8 @@ def pull(
     from core.dry import tell
     from core.files import human_bytes
     from deploy.transfer.dry import would_pull
+    from deploy.transfer.links import Links
     from deploy.transfer.pull import pull_files
-    from deploy.transfer.tree import Links
 
     local, rule = Path(target).expanduser(), Links.read(links)
     if session.dry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
-from commands.words import BOARD_HELP, TOOLCHAIN
+from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def inspect(session: Session, file: str) -> Answer:
         "ubatch": "Tokens of the prompt that are computed at once (-ub of llama.cpp).",
         "kv-type": "Type of keys and values: f16, q8_0, q4_0 ….",
         "no-repack": "Leave the weights in the order of the file (--no-repack of llama.cpp).",
-        "arch": "arm32, arm64 or x86_64; default: the best that the board runs.",
-        "cpu": "CPU tuning; default: the one of the board's profile.",
+        "arch": ARCH_HELP,
+        "cpu": CPU_HELP,
     },
 )
 def fit(

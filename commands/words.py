@@ -15,6 +15,8 @@ from deploy.run.options import RunOptions
 from native.recipe.flags import Flag
 from toolchains.host_toolchain import ToolchainChoice
 
+ARCH_HELP = "arm32, arm64 or x86_64; default: the best that the board runs."
+CPU_HELP = "CPU tuning; default: the one of the board's profile."
 BOARD_HELP = "Serial, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
 LINKS_HELP = (
@@ -55,7 +57,7 @@ class RunFlags:
         """The same, understood. Raises UsageError."""
         from deploy.run.conditions import read_conditions
         from deploy.run.hilog import read_filter
-        from deploy.transfer.tree import Links
+        from deploy.transfer.links import Links
 
         return RunOptions(
             timeout=self.timeout,

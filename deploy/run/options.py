@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deploy.run.conditions import Conditions
-from deploy.transfer.tree import Links
+from deploy.transfer.links import Links
 
 if TYPE_CHECKING:
     from deploy.run.hilog import LogFilter

@@ -12,10 +12,11 @@ from deploy.board.protocol import Board
 from deploy.board.survey import Survey
 from deploy.hdc.emulated import is_up
 from deploy.transfer.clean import clean_board
+from deploy.transfer.links import Links
 from deploy.transfer.pull import look_before_pull
 from deploy.transfer.push import look_at_store, look_before_push
 from deploy.transfer.store import StoredFile
-from deploy.transfer.tree import Links, tell_left_out
+from deploy.transfer.tree import tell_left_out
 
 NOT_UP = "what the board has is not known: it is not started"
 

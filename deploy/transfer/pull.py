@@ -20,6 +20,7 @@ from deploy.board.render import render_script
 from deploy.board.script import quote
 from deploy.board.survey import ask_again
 from deploy.hdc.paths import check_board_path, is_taken_by_hdc
+from deploy.transfer.links import Links
 from deploy.transfer.placement import FolderToPlace, LinkToPlace
 from deploy.transfer.progress import progress_shown
 from deploy.transfer.store import HASH_BYTES_PER_SECOND, md5_file, part_path
@@ -27,7 +28,6 @@ from deploy.transfer.tree import (
     PERMISSIONS,
     REASONS,
     LeftOut,
-    Links,
     check_name,
     refuse_links,
     stays_inside,

@@ -33,6 +33,7 @@ from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, sur
 from deploy.hdc.paths import check_board_path, check_local_file
 from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.transfer.confirm import Arrived, confirm_files
+from deploy.transfer.links import Links
 from deploy.transfer.placement import FileToPlace, Placement
 from deploy.transfer.progress import progress_shown
 from deploy.transfer.store import (
@@ -46,7 +47,7 @@ from deploy.transfer.store import (
     part_path,
     question_about,
 )
-from deploy.transfer.tree import LeftOut, Links, check_name, gather, tell_left_out
+from deploy.transfer.tree import LeftOut, check_name, gather, tell_left_out
 
 SPARE_BYTES = 8 * 1000 * 1000
 """What must stay free on a board after a transfer."""

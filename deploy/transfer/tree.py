@@ -11,12 +11,12 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from core.errors import UnsafePath, UsageError
 from core.session import Session
 from deploy.hdc.paths import check_local_file
+from deploy.transfer.links import Links
 from deploy.transfer.placement import FileToPlace, FolderToPlace, LinkToPlace
 
 NAME_LIMIT = 255
@@ -35,25 +35,6 @@ REASONS = {
     "unknown": "it is neither a file nor a folder",
 }
 """Why something does not go along, as the rest of a sentence, by the word that stands in JSON."""
-
-
-class Links(StrEnum):
-    """What becomes of links that are found below what is named."""
-
-    FOLLOW = "follow"
-    """What they lead to is copied in their place."""
-    KEEP = "keep"
-    """They are made anew on the other side, where they lead to something that is copied too."""
-    REFUSE = "refuse"
-    """They are an error."""
-
-    @classmethod
-    def read(cls, text: str) -> Links:
-        """Raises UsageError for a word that is none of them."""
-        try:
-            return cls(text)
-        except ValueError:
-            raise UsageError(f"--links {text!r} is not possible; use {', '.join(cls)}.") from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,12 @@ import contextlib
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from core.errors import TransferError
 from core.session import Session
 from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import place_files
@@ -39,6 +41,19 @@ def flip_byte(path: str | Path) -> None:
     content = bytearray(Path(path).read_bytes())
     content[len(content) // 2] ^= 1
     Path(path).write_bytes(content)
+
+
+def changing(file: Path, size: int) -> Callable[[str], None]:
+    """A way on which the source becomes `size` other bytes, which arrive; hdc notices when there are more or fewer."""
+    announced = file.stat().st_size
+
+    def send(remote: str) -> None:
+        file.write_bytes(os.urandom(size))
+        Path(remote).write_bytes(file.read_bytes())
+        if size != announced:
+            raise TransferError(f"{size} bytes were reported")
+
+    return send
 
 
 def cut(remote: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,8 @@ def test_dry_says_what_would_be_done(words: str, expected: list[tuple[str, str, 
     at = typed.index("--") if "--" in typed else len(typed)
     status, answer, text = answer_of([*typed[:at], "--dry", "--json", *typed[at:]])
     assert status == 0, text
-    told = [(entry["action"], entry["what"].removeprefix(f"{home}/work/"), entry["there"]) for entry in answer["would"]]
+    here = f"{Path.cwd()}{os.sep}"
+    told = [(entry["action"], entry["what"].removeprefix(here), entry["there"]) for entry in answer["would"]]
     assert len(told) == len(expected)
     for (action, what, there), (wanted, beginning, bytes_there) in zip(told, expected, strict=True):
         assert (action, what[: len(beginning)]) == (wanted, beginning)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.emulated import Hdc, emulated_home
+from deploy.emulator.board.boards import create_board, start_board
+from tests.support.emulated import Hdc, emulated_home, free_port
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +29,17 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hdc]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         yield Hdc(environment=environment)
+
+
+@pytest.fixture(scope="module")
+def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[int, Path]]]:
+    """An open and a secure board with TCP ports: name → port and folder."""
+    with emulated_home(tmp_path_factory.mktemp("daemon")) as environment:
+        home = Path(environment["OHFORGE_EMULATOR_HOME"])
+        found = {}
+        for name, secure in (("open", False), ("secure", True)):
+            port = free_port()
+            board = create_board(f"emulated-{name}", home=home, profile="dayu200", port=port, secure=secure)
+            start_board(board)
+            found[name] = (port, board.folder)
+        yield found

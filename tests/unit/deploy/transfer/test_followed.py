@@ -21,7 +21,7 @@ from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import TransferSummary, place_files
 from deploy.transfer.store import hash_beginnings
 from tests.support.local_board import LocalBoard
-from tests.support.transfers import parts_of
+from tests.support.transfers import changing, parts_of
 
 STEP = 10_000
 CONTENT = os.urandom(95_000)
@@ -375,13 +375,7 @@ def test_a_full_disk_is_told_and_the_push_goes_on_when_there_is_room(
 def test_a_source_that_changes_on_the_way_is_an_error_sent_once_and_leaves_nothing(
     session: Session, board: LocalBoard, file: Path, size: int
 ) -> None:
-    def change(remote: str) -> None:
-        file.write_bytes(os.urandom(size))
-        Path(remote).write_bytes(file.read_bytes())
-        if size != len(CONTENT):
-            raise TransferError(f"{size} bytes were reported")
-
-    board.on_send = change
+    board.on_send = changing(file, size)
     with pytest.raises(TransferError, match=r"model\.bin was changed while"):
         push(session, board, file)
     assert board.calls.count("send") == 1

@@ -21,7 +21,7 @@ from deploy.transfer import push as transfer
 from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import place_files, push_files
 from tests.support.local_board import LocalBoard
-from tests.support.transfers import CONTENT, NAME, cut, flip_byte, names, place, record_progress
+from tests.support.transfers import CONTENT, NAME, changing, cut, flip_byte, names, place, record_progress
 
 # to the board --------------------------------------------------------------------------------------
 
@@ -272,13 +272,7 @@ def test_a_short_count_by_hdc_is_sent_once_more(session: Session, board: LocalBo
 def test_a_source_that_changes_on_the_way_is_told_and_sent_once(
     session: Session, board: LocalBoard, file: Path, size: int
 ) -> None:
-    def change(remote: str) -> None:
-        file.write_bytes(os.urandom(size))
-        Path(remote).write_bytes(file.read_bytes())
-        if size != len(CONTENT):
-            raise TransferError(f"{size} bytes were reported")
-
-    board.on_send = change
+    board.on_send = changing(file, size)
     with pytest.raises(TransferError, match=r"model\.bin was changed while it was being sent"):
         place(session, board, file)
     assert board.calls.count("send") == 1

@@ -10,9 +10,10 @@ import pytest
 from core.errors import UnsafePath, UsageError
 from core.session import Session
 from deploy.transfer import placement
+from deploy.transfer.links import Links
 from deploy.transfer.pull import Pulled, pull_files
 from deploy.transfer.push import PushSummary, push_files
-from deploy.transfer.tree import LeftOut, Links, stays_inside
+from deploy.transfer.tree import LeftOut, stays_inside
 from tests.support.local_board import LocalBoard
 
 

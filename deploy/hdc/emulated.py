@@ -8,6 +8,7 @@ from pathlib import Path
 
 from core.errors import ConfigurationError, NoBoard
 from core.session import PROJECT, Session
+from core.settings import BoardEntry
 from deploy.board.profiles import check_profile, list_profiles, load_profile
 from deploy.board.protocol import Board
 from deploy.hdc.board import HdcBoard
@@ -42,15 +43,20 @@ def _server_folder(home: Path, serial: str) -> Path:
     return home / ".servers" / serial
 
 
+def serial_of(name: str, entry: BoardEntry | None = None) -> str:
+    """The serial of the board of that name under ``ohforge.boards``: an emulated one's where none is written."""
+    return (entry.serial if entry is not None else "") or f"{EMULATED}{name.removeprefix(EMULATED)}"
+
+
 def find_emulated(session: Session, name: str) -> tuple[str, str] | None:
     """Serial and profile of the emulated board of that name; None when the name stands for no emulated board."""
     entry = session.settings.boards.get(name)
     if entry is not None:
         if entry.serial and not entry.serial.startswith(EMULATED):
             return None
-        serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
+        serial = serial_of(name, entry)
         return serial, entry.profile or serial.removeprefix(EMULATED)
-    serial = f"{EMULATED}{name.removeprefix(EMULATED)}"
+    serial = serial_of(name)
     profile = emulated_boards(session).get(serial)
     return (serial, profile) if profile is not None else None
 
@@ -62,7 +68,7 @@ def emulated_boards(session: Session) -> dict[str, str]:
     found = {f"{EMULATED}{profile}": profile for profile in list_profiles()}
     for name, entry in session.settings.boards.items():
         if not entry.serial or entry.serial.startswith(EMULATED):
-            serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
+            serial = serial_of(name, entry)
             found.setdefault(serial, entry.profile or serial.removeprefix(EMULATED))
     made = [board for board in list_emulated(session.settings.emulated_boards) if not board.port]
     return found | {board.serial: board.profile for board in made if board.serial not in found}

@@ -7,7 +7,7 @@ from core.errors import OhforgeError
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.hdc.board import MAY_STILL_RUN, HdcBoard
-from deploy.hdc.emulated import EMULATED
+from deploy.hdc.emulated import serial_of
 from deploy.hdc.restart import LOOK_SECONDS, look_at, restart_board, wait_for_board
 
 
@@ -34,8 +34,5 @@ def recover_board(session: Session, board: Board, cut: OhforgeError) -> None:
 
 
 def _wants_restart(session: Session, board: Board) -> bool:
-    for name, entry in session.settings.boards.items():
-        serial = entry.serial or f"{EMULATED}{name.removeprefix(EMULATED)}"
-        if serial == board.serial:
-            return entry.recover == "reboot"
-    return False
+    entries = session.settings.boards.items()
+    return any(entry.recover == "reboot" for name, entry in entries if serial_of(name, entry) == board.serial)

@@ -195,10 +195,16 @@ def _device_of(folder: Path) -> str:
 
 def _forget_pages(disk: Path) -> None:
     """Drops the file pages of the disk, which count for whoever read them before, and would be read for free."""
-    for file in disk.rglob("*"):
-        if file.is_file() and not file.is_symlink():
-            with contextlib.suppress(OSError), file.open("rb") as opened:
-                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    # Without recursion: programs on the board decide how deep their folders are.
+    folders = [str(disk)]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(OSError), Path(entry.path).open("rb") as opened:
+                        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _emulators_own_bytes(number: int) -> int:

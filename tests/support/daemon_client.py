@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 
 from deploy.emulator.protocol.wire import (
@@ -17,6 +18,9 @@ from deploy.emulator.protocol.wire import (
     text,
     unpack,
 )
+
+LONGEST_ANSWER = 60.0
+"""Seconds; no answer takes nearly as long, on a busy machine included."""
 
 
 def connect(port: int) -> socket.socket:
@@ -41,11 +45,13 @@ def answer(link: socket.socket) -> tuple[int, bytes]:
 
 
 def next_frame(link: socket.socket) -> tuple[int, int, bytes]:
-    """The next frame that is no heartbeat."""
-    while True:
+    """The next frame that is no heartbeat. Raises TimeoutError when heartbeats are all that comes."""
+    until = time.monotonic() + LONGEST_ANSWER
+    while time.monotonic() < until:
         channel, command, data = read_frame(link)
         if command != Command.HEARTBEAT:
             return channel, command, data
+    raise TimeoutError(f"the daemon did not answer within {LONGEST_ANSWER:g} s")
 
 
 @contextlib.contextmanager

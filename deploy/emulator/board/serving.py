@@ -179,6 +179,8 @@ def _refuse_bundle(session: Session, channel: int, data: bytes) -> None:
 
 
 def _start(session: Session, channel: int, task: Task) -> None:
+    if (before := session.tasks.get(channel)) is not None:
+        before.stop()
     session.tasks[channel] = task
     task.start()
 

@@ -83,6 +83,8 @@ class Session:
 
     def is_gone(self) -> bool:
         """Whether the host has hung up."""
+        if self.link.fileno() < 0:
+            return True
         poll = select.poll()
         poll.register(self.link, select.POLLRDHUP)
         return any(event & (select.POLLRDHUP | select.POLLHUP | select.POLLNVAL) for _, event in poll.poll(0))

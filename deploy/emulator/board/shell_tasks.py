@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import threading
+from typing import BinaryIO
 
 from deploy.emulator.board.injector import FREEZE, LinkCut, Restart
 from deploy.emulator.board.session import Session
@@ -27,8 +28,8 @@ class ShellTask:
         self._line = shell_text(line)
         self._echo = echo
         self._faults = session.injector()
-        self._wake_reader, self._wake_writer = os.pipe()
         self._shell: subprocess.Popen[bytes] | None = None
+        self._until_stopped: BinaryIO | None = None
 
     def start(self) -> None:
         if self._faults.use("drop-command"):
@@ -43,7 +44,11 @@ class ShellTask:
             self._session.end(self._channel)
             return
         self._shell = started.process
-        threading.Thread(target=self._pump, args=(started.output,), daemon=True).start()
+        stopped, writer = os.pipe()
+        # A file is closed once, whoever closes it; the number of a closed descriptor may be another session's by now.
+        self._until_stopped = os.fdopen(writer, "wb", buffering=0)
+        args = (started.output, stopped, self._until_stopped)
+        threading.Thread(target=self._pump, args=args, daemon=True).start()
         threading.Thread(target=self._shell.wait, daemon=True).start()
 
     def handle(self, command: int, data: bytes) -> None:
@@ -53,15 +58,15 @@ class ShellTask:
         """Only sh is told, and only by SIGTERM; what it started goes on."""
         if self._shell is not None and self._shell.poll() is None:
             self._session.board.view.terminate(self._shell, signal.SIGTERM)
-        with contextlib.suppress(OSError):
-            os.write(self._wake_writer, b"x")
+        if self._until_stopped is not None:
+            self._until_stopped.close()
 
-    def _pump(self, reader: int) -> None:
+    def _pump(self, reader: int, stopped: int, until_stopped: BinaryIO) -> None:
         try:
             self._faults.freeze("freeze")
             while True:
-                ready, _, _ = select.select([reader, self._wake_reader], [], [])
-                if self._wake_reader in ready:
+                ready, _, _ = select.select([reader, stopped], [], [])
+                if stopped in ready:
                     return
                 chunk = os.read(reader, LARGEST_ECHO)
                 if not chunk:
@@ -78,9 +83,9 @@ class ShellTask:
         except OSError:
             self.stop()
         finally:
+            until_stopped.close()
             os.close(reader)
-            os.close(self._wake_reader)
-            os.close(self._wake_writer)
+            os.close(stopped)
 
 
 def shell_text(line: bytes) -> bytes:
@@ -97,31 +102,32 @@ class TerminalTask:
     def __init__(self, session: Session, channel: int) -> None:
         self._session = session
         self._channel = channel
-        self._terminal = -1
+        self._terminal: BinaryIO | None = None
         self._shell: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._terminal, end = os.openpty()
+        terminal, end = os.openpty()
         self._shell = self._session.board.run_terminal(end)
         os.close(end)
-        threading.Thread(target=self._pump, daemon=True).start()
+        self._terminal = os.fdopen(terminal, "r+b", buffering=0)
+        threading.Thread(target=self._pump, args=(self._terminal,), daemon=True).start()
         threading.Thread(target=self._shell.wait, daemon=True).start()
 
     def handle(self, command: int, data: bytes) -> None:
-        if command == Command.SHELL_DATA:
-            with contextlib.suppress(OSError):
-                os.write(self._terminal, data)
+        if command == Command.SHELL_DATA and self._terminal is not None:
+            with contextlib.suppress(OSError, ValueError):  # ValueError: closed.
+                self._terminal.write(data)
 
     def stop(self) -> None:
         if self._shell is not None and self._shell.poll() is None:
             self._session.board.view.terminate(self._shell, signal.SIGHUP)
 
-    def _pump(self) -> None:
+    def _pump(self, terminal: BinaryIO) -> None:
         try:
-            while chunk := os.read(self._terminal, LARGEST_ECHO):
+            while chunk := terminal.read(LARGEST_ECHO):
                 self._session.send(self._channel, Command.ECHO_RAW, chunk)
         except OSError as error:
             if error.errno != errno.EIO:  # EIO: all who had the terminal open are gone.
                 self.stop()
         self._session.end(self._channel)
-        os.close(self._terminal)
+        terminal.close()

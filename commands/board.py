@@ -44,14 +44,19 @@ def list_(session: Session) -> Answer:
     return Answer({"boards": boards})
 
 
-@command(help={"board": BOARD_HELP})
-def info(session: Session, board: str = "") -> Answer:
+@command(
+    help={
+        "board": BOARD_HELP,
+        "accept_new": "Trust the key of an SSH board that is not known, and note it in known_hosts.",
+    }
+)
+def info(session: Session, board: str = "", accept_new: bool = False) -> Answer:
     """Ask a board what it is: arches, memory, kernel, loaders, free space."""
     from commands.show import show_board
     from deploy.hdc.choose import choose_board
     from deploy.hdc.fit import describe_board
 
-    facts = describe_board(session, choose_board(session, board))
+    facts = describe_board(session, choose_board(session, board, accept_new=accept_new))
     show_board(session.console, facts)
     return Answer({"board": facts})
 

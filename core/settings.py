@@ -45,7 +45,12 @@ class BoardEntry:
 
     serial: str = _setting(
         "",
-        "Connect key as `hdc list targets` shows it: a USB serial number or `IP:PORT`; without it: an emulated board.",
+        "Connect key as `hdc list targets` shows it: a USB serial number or `IP:PORT`; of an SSH board its address; without "
+        "it: an emulated board.",
+    )
+    transport: Literal["", "ssh"] = _setting(
+        "",
+        "`ssh`: the board has an sshd, and `serial` is `[USER@]HOST[:PORT]`, where HOST may be one of `~/.ssh/config`; default: hdc.",
     )
     profile: str = _setting("", "Kind of board: the name of a file in `deploy/board/profiles/`.")
     recover: Literal["", "reboot"] = _setting(
@@ -53,7 +58,16 @@ class BoardEntry:
         "`reboot`: restart the board when a run was cut and the board does not answer any more, or something of the run may still "
         "go on there; default: never.",
     )
+    device_dir: str = _setting(
+        "",
+        "Folder of an SSH board under which files are put; default: that of the profile, else the cache folder of the user there.",
+    )
     hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
+
+    @property
+    def over_ssh(self) -> bool:
+        """Whether the board is reached over SSH."""
+        return self.transport == "ssh" or self.serial.startswith("ssh://")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +232,9 @@ def _check_boards(boards: Mapping[str, BoardEntry], list_profiles: Callable[[], 
             )
         if entry.serial and (other := seen.setdefault(entry.serial, name)) != name:
             raise _WrongEntry(f"{key}.serial", f"{key}.serial is that of ohforge.boards.{other} too: {entry.serial}.")
-        if ":" in entry.serial and not _is_address(entry.serial):
+        if entry.transport == "ssh" and not entry.serial:
+            raise _WrongEntry(f"{key}.serial", f"{key}.serial is missing: the address of the SSH board.")
+        if ":" in entry.serial and not entry.over_ssh and not _is_address(entry.serial):
             raise _WrongEntry(f"{key}.serial", f"{key}.serial {entry.serial!r} is no address of the form IP:PORT.")
         if entry.hdc_server and not (_is_port(entry.hdc_server) or _is_address(entry.hdc_server)):
             raise _WrongEntry(

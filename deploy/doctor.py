@@ -15,9 +15,9 @@ from core.deadline import Deadline
 from core.errors import OhforgeError
 from core.files import human_bytes
 from core.session import Session
-from deploy.board.profiles import load_profile
+from deploy.board.profiles import UNKNOWN_BOARD, load_profile
 from deploy.hdc.board import HdcBoard
-from deploy.hdc.choose import UNKNOWN_BOARD, find_hdc
+from deploy.hdc.choose import find_hdc
 from deploy.hdc.emulated import DEFAULT_PROFILE, EMULATED, stand_in
 from deploy.hdc.program import Hdc
 from deploy.hdc.targets import Target, list_targets

@@ -12,6 +12,8 @@ from core.errors import unknown_name
 from deploy.board.protocol import Profile
 
 FOLDER = Path(__file__).parent / "profiles"
+UNKNOWN_BOARD = "generic"
+"""The profile that says nothing about a board, so that nothing of it can be wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,6 +49,7 @@ def wrap_command(command: str, token: str, folder: str = "/") -> str:
     The shell of hdc leads a process group, and only it is told (SIGTERM) when the link or the client ends: its trap
     hands that on to the whole group. ``wait`` stands there because a trap runs at once in it, while a foreground
     command would hold the trap back. The blank at the end makes hdc quote the argument as a whole.
+    A group's number follows ``kill -TERM`` directly: dash and busybox take no ``--`` there.
     """
     return _around(f"sh -c {quote(command)}", token, folder)
 
@@ -64,7 +65,7 @@ def wrap_file(path: str, md5: str, token: str, folder: str = "/") -> str:
 
 
 def _around(command: str, token: str, folder: str, before: str = "", after: str = "") -> str:
-    hand_on = 'trap "" TERM; kill -TERM -- -$$; sleep 1; kill -KILL -- -$$'
+    hand_on = 'trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$'
     return (
         f"_oh={token}; _ok=; read -r _ok 2>/dev/null <{RANDOM}; : ${{_ok:=$_oh}}; echo $_oh:P:$$:$_ok; {before}"
         f"cd {quote(folder)} 2>/dev/null || {{ echo $_ok:X:{NO_FOLDER}; exit; }}; "
@@ -83,9 +84,9 @@ def stop_command(pid: int, token: str) -> str:
     return (
         f"p={pid}; "
         f"if grep -qz . {line} 2>/dev/null && ! grep -qz {token} {line} 2>/dev/null; then echo dead; exit; fi; "
-        "kill -TERM -- -$p 2>/dev/null; n=0; "
-        "while kill -0 -- -$p 2>/dev/null; do n=$((n+1)); "
-        "[ $n -ge 5 ] && kill -KILL -- -$p 2>/dev/null; "
+        "kill -TERM -$p 2>/dev/null; n=0; "
+        "while kill -0 -$p 2>/dev/null; do n=$((n+1)); "
+        "[ $n -ge 5 ] && kill -KILL -$p 2>/dev/null; "
         f"[ $n -ge 25 ] && {{ {_ANY_LEFT}; exit; }}; "
         "sleep 0.2 2>/dev/null || sleep 1; done; echo dead"
     )
@@ -105,8 +106,8 @@ def stop_unnumbered(token: str) -> str:
     """
     pattern = f"[{token[0]}]{token[1:]}"
     return (
-        f"for p in $(pgrep -f '{pattern}'); do kill -TERM -- -$p 2>/dev/null; done; sleep 1; "
-        f"for p in $(pgrep -f '{pattern}'); do kill -KILL -- -$p 2>/dev/null; kill -KILL $p 2>/dev/null; done; "
+        f"for p in $(pgrep -f '{pattern}'); do kill -TERM -$p 2>/dev/null; done; sleep 1; "
+        f"for p in $(pgrep -f '{pattern}'); do kill -KILL -$p 2>/dev/null; kill -KILL $p 2>/dev/null; done; "
         f"sleep 1; if [ -n \"$(pgrep -f '{pattern}')\" ]; then echo alive; else echo dead; fi"
     )
 

@@ -289,7 +289,7 @@ class HdcBoard:
         """hdc goes on after the command's end: somebody else still holds the output open, or much is on its way before."""
         self._session.console.warn(
             f"the command has ended, but something that it started still runs on board {self._serial}, with the output "
-            f"open (`kill -KILL -- -{reader.pid}` there ends it), or the link is slow"
+            f"open (`kill -KILL -{reader.pid}` there ends it), or the link is slow"
         )
 
     def _judge(self, reader: MarkerReader, token: str, said: bytes, folder: str, seconds: float) -> ShellResult:
@@ -367,7 +367,7 @@ class HdcBoard:
             why = error.message
         except KeyboardInterrupt:
             why = "ending it was interrupted too"
-        command = f"ohforge board.shell --board {self._serial} 'kill -KILL -- -{reader.pid}'"
+        command = f"ohforge board.shell --board {self._serial} 'kill -KILL -{reader.pid}'"
         how = f" When the board answers again, `{command}` ends it." if reader.pid is not None else ""
         return f"Note: {name} {MAY_STILL_RUN} on board {self._serial} ({why.rstrip('.')}).{how}"
 

@@ -19,11 +19,12 @@ from core.errors import (
     HdcNotFound,
     NoBoard,
     SeveralBoards,
+    UsageError,
     nearest,
 )
 from core.session import Session
 from core.settings import BoardEntry
-from deploy.board.profiles import check_profile, load_profile
+from deploy.board.profiles import UNKNOWN_BOARD, check_profile, load_profile
 from deploy.board.protocol import Board
 from deploy.hdc.board import RETRIES, TCP_KEY, HdcBoard
 from deploy.hdc.emulated import (
@@ -39,24 +40,24 @@ from deploy.hdc.program import Hdc
 from deploy.hdc.servers import claim_usb_first, connect_board, connected_hdc, end_unused, own_hdc, own_servers
 from deploy.hdc.targets import ask_servers, list_targets
 from deploy.lease.lease import LeasePlace
+from deploy.ssh.choose import find_ssh, ssh_board
 
-UNKNOWN_BOARD = "generic"
 READY_SECONDS = 20.0
 INSTALL_HDC = "Install the SDK's toolchains with `ohforge sdk.fetch`, or set ohforge.hdc to the path of hdc."
 USE_EMULATED = f"use the emulated board with --board {DEFAULT_PROFILE}"
 
 
-def choose_board(session: Session, name: str = "") -> Board:
-    """The board of that name: a serial, a name under ``ohforge.boards`` or an emulated profile.
+def choose_board(session: Session, name: str = "", *, accept_new: bool = False) -> Board:
+    """The board of that name: a serial, an SSH address, a name under ``ohforge.boards`` or an emulated profile.
 
     Without a name: the one of the settings, else the only connected real one, else the emulated `dayu200` when hdc
     knows no real one at all. What was chosen and why is said; with ``--dry`` none is made, started or connected.
+    `accept_new` trusts the key of an SSH board that is not known yet.
     Raises NoBoard, SeveralBoards, BoardUnauthorised, BoardOffline, HdcNotFound.
     """
-    if name:
-        return _named_board(session, name, "named by --board")
-    if session.settings.board:
-        return _named_board(session, session.settings.board, "the setting ohforge.board")
+    named, why = (name, "named by --board") if name else (session.settings.board, "the setting ohforge.board")
+    if named:
+        return _named_board(session, named, why, accept_new=accept_new)
     hdc = find_hdc(session)
     if hdc is None:
         return default_board(session, "no hdc is installed, so there is no real board")
@@ -90,6 +91,11 @@ def name_board(session: Session, name: str = "") -> HdcBoard:
     named, why = (name, "named by --board") if name else (session.settings.board, "the setting ohforge.board")
     if named and (emulated := find_emulated(session, named)) is not None:
         return emulated_board(session, *emulated, why)
+    if named and (over_ssh := find_ssh(session, named)) is not None:
+        raise UsageError(
+            f"{over_ssh[0]} is an SSH board; restarting and waiting are for boards behind hdc.",
+            remedy=f"Restart it with `ohforge board.shell --board {named} reboot`.",
+        )
     hdc = find_hdc(session)
     if not named:
         known = {} if hdc is None else ask_servers(session, [hdc, *(own for _, own in own_servers(session, hdc))])
@@ -118,6 +124,8 @@ def locate_board(session: Session, name: str = "") -> LeasePlace:
     if not named:
         board = choose_board(session)
         return LeasePlace.of(session, board.serial, emulated=board.emulated)
+    if (over_ssh := find_ssh(session, named)) is not None:
+        return LeasePlace.of(session, over_ssh[0], emulated=False)
     entry = session.settings.boards.get(named)
     emulated = find_emulated(session, named)
     serial = emulated[0] if emulated is not None else entry.serial if entry is not None else named
@@ -144,7 +152,9 @@ def find_hdc(session: Session) -> Hdc | None:
 # by name -------------------------------------------------------------------------------------------
 
 
-def _named_board(session: Session, name: str, why: str) -> Board:
+def _named_board(session: Session, name: str, why: str, *, accept_new: bool) -> Board:
+    if (over_ssh := find_ssh(session, name)) is not None:
+        return ssh_board(session, *over_ssh, why, accept_new=accept_new)
     if (emulated := find_emulated(session, name)) is not None:
         return emulated_board(session, *emulated, why)
     entry = session.settings.boards.get(name)

@@ -7,13 +7,18 @@ from typing import Any
 
 from core.files import human_bytes
 from core.session import Session
-from deploy.board.profiles import list_profiles, load_emulation, read_system, runtime_libraries, runtime_names
+from deploy.board.profiles import (
+    UNKNOWN_BOARD,
+    list_profiles,
+    load_emulation,
+    read_system,
+    runtime_libraries,
+    runtime_names,
+)
 from deploy.board.protocol import Board, Profile
 from deploy.board.survey import Question, Survey, survey_board
 from deploy.lease.lease import LeasePlace, find_holder
 
-ANY_BOARD = "generic"
-"""The profile that says nothing about a board, so that nothing of it can be wrong."""
 LEAST_MEMORY, MOST_MEMORY = 0.8, 1.05
 """Share of the profile's memory that may be seen: the kernel keeps some of it for itself."""
 
@@ -41,7 +46,7 @@ def describe_board(session: Session, board: Board) -> dict[str, Any]:
 
 def find_differences(profile: Profile, survey: Survey, *, libraries: bool = True) -> list[str]:
     """Sentences about what was measured and the profile says otherwise; `libraries`: the board was asked for them."""
-    if profile.name == ANY_BOARD and not profile.emulated:
+    if profile.name == UNKNOWN_BOARD and not profile.emulated:
         return []
     found = [*_compare_abi(profile, survey), *_compare_cpu(profile, survey), *_compare_system(profile, survey)]
     if not LEAST_MEMORY <= survey.memory_bytes / max(1, profile.memory_bytes) <= MOST_MEMORY:
@@ -53,7 +58,7 @@ def find_differences(profile: Profile, survey: Survey, *, libraries: bool = True
 
 def find_fitting(survey: Survey) -> list[str]:
     """Names of the profiles from which nothing that was measured differs."""
-    loaded = {name: load_emulation(name)[0] for name in list_profiles() if name != ANY_BOARD}
+    loaded = {name: load_emulation(name)[0] for name in list_profiles() if name != UNKNOWN_BOARD}
     return [name for name, profile in loaded.items() if not find_differences(profile, survey, libraries=False)]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from core.session import Session
-from deploy.board.profiles import load_profile
-from deploy.hdc.choose import UNKNOWN_BOARD, at_server, entry_of, find_hdc
+from deploy.board.profiles import UNKNOWN_BOARD, load_profile
+from deploy.hdc.choose import at_server, entry_of, find_hdc
 from deploy.hdc.emulated import EMULATED, emulated_boards
 from deploy.hdc.program import Hdc
 from deploy.hdc.servers import own_servers
 from deploy.hdc.targets import Target, ask_servers
 from deploy.lease.lease import LeasePlace, find_holder
+from deploy.ssh.choose import ssh_entries
 
 
 def list_boards(session: Session) -> list[dict[str, Any]]:
@@ -19,8 +20,15 @@ def list_boards(session: Session) -> list[dict[str, Any]]:
     hdc = find_hdc(session)
     targets = ask_servers(session, _all_servers(session, hdc)) if hdc is not None else {}
     found = [_describe(target, session) for target, _ in targets.values()]
+    for serial in ssh_entries(session):
+        found.append(_describe(Target(key=serial, state="not asked", connection="SSH"), session))
     for name, entry in session.settings.boards.items():
-        if entry.serial and entry.serial not in targets and not entry.serial.startswith(EMULATED):
+        if (
+            not entry.over_ssh
+            and entry.serial
+            and entry.serial not in targets
+            and not entry.serial.startswith(EMULATED)
+        ):
             found.append(_describe(Target(key=entry.serial, state="not connected", connection=""), session, name))
     for serial, profile in emulated_boards(session).items():
         found.append(
@@ -47,8 +55,8 @@ def _all_servers(session: Session, hdc: Hdc) -> list[Hdc]:
 
 
 def _describe(target: Target, session: Session, name: str = "") -> dict[str, Any]:
-    entry = entry_of(session, target.key)
-    names = [name] if name else [n for n, e in session.settings.boards.items() if e.serial == target.key]
+    entry = ssh_entries(session).get(target.key) or entry_of(session, target.key)
+    names = [name] if name else [n for n, e in session.settings.boards.items() if e is entry]
     return {
         "serial": target.key,
         "name": names[0] if names else "",

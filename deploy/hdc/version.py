@@ -12,10 +12,13 @@ from core.session import Session
 from deploy.board.protocol import Board
 from deploy.hdc.board import STOP_SECONDS, HdcBoard
 from deploy.hdc.program import Hdc
+from deploy.ssh.board import SshBoard
 
 
 def describe_link(session: Session, board: Board) -> dict[str, str]:
     """How a board is reached, for records: the program and its version."""
+    if isinstance(board, SshBoard):
+        return {"kind": "ssh", "program": "paramiko", "version": importlib.metadata.version("paramiko")}
     if not isinstance(board, HdcBoard):
         return {"kind": "other", "program": type(board).__name__, "version": ""}
     hdc = board.hdc

@@ -12,9 +12,9 @@ from core.errors import WrongArch
 from core.files import write_json
 from core.names import file_name_of
 from core.session import Session
+from deploy.board.profiles import UNKNOWN_BOARD
 from deploy.board.protocol import Board
 from deploy.board.survey import Question, survey_board
-from deploy.hdc.choose import UNKNOWN_BOARD
 from deploy.launch.request import LaunchRequest
 from toolchains.arch import ARCHES, Arch, find_arch
 from toolchains.host_toolchain import ToolchainChoice

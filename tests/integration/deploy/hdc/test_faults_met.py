@@ -124,6 +124,6 @@ def test_what_a_command_leaves_behind_is_told(
     assert f"still runs on board {usb.key}" in told
     # The advice is right.
     command = told.partition("`")[2].partition("`")[0]
-    assert command.startswith("kill -KILL -- -")
+    assert command.startswith("kill -KILL -")
     run_shell(session, board, command)
     assert run_shell(session, board, "pgrep -x sleep").exit_code == 1

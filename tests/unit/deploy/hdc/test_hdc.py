@@ -250,7 +250,7 @@ def test_a_kill_that_was_not_delivered_names_the_command_that_ends_the_orphan(se
     runner = Stalling(cut_off(pid=99), DeadlineExpired("No end of x after 1 s."), OFFLINE)  # type: ignore[arg-type]
     with pytest.raises(DeadlineExpired) as caught:
         stalling_board(session, runner).shell("x", deadline=soon())
-    assert f"`ohforge board.shell --board {KEY} 'kill -KILL -- -99'`" in caught.value.message
+    assert f"`ohforge board.shell --board {KEY} 'kill -KILL -99'`" in caught.value.message
 
 
 def test_a_process_that_cannot_be_killed_is_reported(session: Session) -> None:

@@ -1,0 +1,1 @@
+"""Boards that are reached over SSH."""

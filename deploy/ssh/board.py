@@ -1,0 +1,242 @@
+"""A board over SSH: commands and files through channels of one connection, which is made anew when it broke.
+
+Files travel through ``cat`` and not by SFTP: the sshd of small boards (dropbear) has none, and ``cat`` says why it
+cannot write. What a command started ends with the link: it is watched for on the board by a shell that reads from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from core.deadline import Deadline
+from core.errors import (
+    BoardOffline,
+    DeadlineExpired,
+    Interrupted,
+    LostConnection,
+    NoSpaceOnBoard,
+    OhforgeError,
+    PermissionOnBoard,
+    RemoteFileMissing,
+    RemoteFolderMissing,
+    TransferError,
+    UsageError,
+)
+from core.patience import Patience
+from core.process import OnOutput
+from core.session import Session
+from core.spool import spool_folder
+from deploy.board.protocol import Profile, ShellResult
+from deploy.board.script import (
+    NO_FOLDER,
+    MarkerReader,
+    Stage,
+    UntilMarker,
+    last_lines,
+    new_token,
+    quote,
+    stop_command,
+    stop_unnumbered,
+    wrap_command,
+)
+from deploy.ssh.link import SshLink
+
+STOP_SECONDS = 15.0
+ATTEMPTS = Patience(pause=0.5, growth=2, times=3)
+"""At connecting anew; a board that is being started refuses at first."""
+LONGEST_COMMAND = 100_000
+"""Bytes of a command line; Linux takes 128 KiB as one argument, and quoting adds to it."""
+BLOCK = 1024 * 1024
+SAYS_NO = (
+    (re.compile("No space left|Disk quota"), NoSpaceOnBoard),
+    (re.compile("Read-only file system|Permission denied|Operation not permitted"), PermissionOnBoard),
+    (re.compile("[Nn]onexistent|No such file or directory|Not a directory"), RemoteFolderMissing),
+)
+"""What ``sh`` and ``cat`` say when they cannot write."""
+NO_FILE, NO_RIGHT = 66, 77
+"""Statuses by which a question tells why a file cannot be read."""
+_WITH_LINK = (
+    # The descriptor is copied first: what runs in the background loses its standard input.
+    "exec 3<&0; (read _l <&3; kill -TERM -$$) >/dev/null 2>&1 & _w=$!; exec 3<&-; ",
+    "; kill $_w 2>/dev/null",
+)
+"""Around a command: ends its group when the standard input ends, as it does when the link is gone."""
+
+
+class SshBoard:
+    """A board behind an sshd (implements `deploy.board.protocol.Board`).
+
+    `read_profile` is called when something of the profile is needed, and then asks the board for its folder when
+    `device_dir` names none.
+    """
+
+    emulated = False
+
+    def __init__(
+        self,
+        session: Session,
+        serial: str,
+        read_profile: Callable[[], Profile],
+        *,
+        device_dir: str = "",
+        accept_new: bool = False,
+    ) -> None:
+        self._session = session
+        self._read_profile = read_profile
+        self._device_dir = device_dir
+        self._accept_new = accept_new
+        self._opened: SshLink | None = None
+        self._opening = threading.Lock()
+        self.serial = serial
+
+    @functools.cached_property
+    def profile(self) -> Profile:
+        profile = self._read_profile()
+        return dataclasses.replace(profile, device_dir=self._device_dir or self._ask_folder(profile.device_dir))
+
+    def shell(
+        self, script: str, *, deadline: Deadline, folder: str = "", on_output: OnOutput | None = None
+    ) -> ShellResult:
+        """See `Board.shell`. A script that is too long for an argument goes through the standard input of a shell."""
+        if "\0" in script:
+            raise UsageError("A command for a board cannot contain a NUL character.")
+        if len(script.encode(errors="surrogateescape")) > LONGEST_COMMAND:
+            return self._shell_by_file(script, folder, deadline, on_output)
+        token = new_token()
+        reader = MarkerReader(token, on_output)
+        started = time.monotonic()
+        before, after = _WITH_LINK
+        wrapped = f"{before}{wrap_command(script, token, folder or '/').rstrip()}{after}"
+        try:
+            self._run(wrapped, UntilMarker.of(deadline, reader), reader.feed)
+            reader.finish()
+        except DeadlineExpired as late:
+            reader.finish()
+            if reader.stage is not Stage.ENDED:  # Else something in the background still holds the output open.
+                raise DeadlineExpired(
+                    f"{late.message} {self._stop(reader, token)}", output=last_lines(reader)
+                ) from None
+        except KeyboardInterrupt:
+            reader.finish()
+            raise Interrupted(f"Interrupted. {self._stop(reader, token)}") from None
+        if reader.status == NO_FOLDER:
+            raise RemoteFolderMissing(f"Board {self.serial} has no folder {folder}.")
+        if not re.fullmatch(r"\d{1,3}", reader.status):
+            said = reader.preamble.decode("utf-8", "replace").strip() if reader.stage is Stage.NOT_STARTED else ""
+            raise LostConnection(
+                f"The link to board {self.serial} ended while a command ran: how it ended is not known. "
+                + (f"It said: {said}" if said else self._stop(reader, token)),
+                output=last_lines(reader),
+            )
+        return ShellResult(
+            exit_code=int(reader.status),
+            output=reader.output,
+            seconds=time.monotonic() - started,
+            truncated=reader.truncated,
+        )
+
+    def send(self, local: Path, remote: str, *, deadline: Deadline) -> None:
+        """See `Board.send`."""
+        said = bytearray()
+        with local.open("rb") as file:
+            blocks = iter(functools.partial(file.read, BLOCK), b"")
+            # One that is empty ends the input of a file that is.
+            status = self._run(f"exec cat >{quote(remote)}", deadline, said.extend, itertools.chain([b""], blocks))
+        subject = f"Board {self.serial}, sending {local} to {remote}"
+        if status is None:
+            raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
+        if status != 0:
+            text = said.decode("utf-8", "replace").strip()
+            error = next((error for pattern, error in SAYS_NO if pattern.search(text)), TransferError)
+            raise error(f"{subject}: {text or f'status {status}'}.")
+
+    def receive(self, remote: str, local: Path, *, deadline: Deadline) -> None:
+        """See `Board.receive`. `local` may hold a part of the file when this raises."""
+        path = quote(remote)
+        question = f"[ -f {path} ] || exit {NO_FILE}; [ -r {path} ] || exit {NO_RIGHT}; exec cat <{path} 2>/dev/null"
+        subject = f"Board {self.serial}, receiving {remote}"
+        with local.open("wb") as file:
+            status = self._run(question, deadline, file.write)
+        if status is None:
+            raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
+        if status == NO_FILE:
+            raise RemoteFileMissing(f"{subject}: there is no such file.")
+        if status == NO_RIGHT:
+            raise PermissionOnBoard(f"{subject}: it may not be read.")
+        if status != 0:
+            raise TransferError(f"{subject}: cat ended with status {status}.")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    # the link ------------------------------------------------------------------------------------
+
+    def _run(
+        self, script: str, deadline: Deadline, on_output: Callable[[bytes], object], feed: Iterable[bytes] = ()
+    ) -> int | None:
+        """Runs a script whatever the user's own shell is there."""
+        command = f"exec /bin/sh -c {quote(script)}"
+        return self._link(deadline).run(command, deadline=deadline, on_output=on_output, feed=feed)
+
+    def _link(self, deadline: Deadline) -> SshLink:
+        """The connection, made when there is none (any more)."""
+        with self._opening:
+            if self._opened is None or not self._opened.is_open:
+                self.close()
+                self._opened = self._open(deadline)
+            return self._opened
+
+    def _open(self, deadline: Deadline) -> SshLink:
+        for pause in (*ATTEMPTS.pauses(), None):
+            try:
+                return SshLink.open(self.serial, accept_new=self._accept_new)
+            except BoardOffline as offline:
+                if pause is None or deadline.expired:
+                    raise
+                self._session.console.detail(f"{offline.message} Trying again.")
+                time.sleep(min(pause, deadline.remaining))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _ask_folder(self, usual: str) -> str:
+        """The folder for files when the settings name none: the profile's where it is there, else the user's cache there."""
+        said = bytearray()
+        question = f"[ -w {usual} ] && echo {usual} || echo ${{XDG_CACHE_HOME:-$HOME/.cache}}"
+        self._run(question, Deadline.after(STOP_SECONDS, f"the folders of board {self.serial}"), said.extend)
+        return said.decode("utf-8", "replace").strip() or usual
+
+    # commands ------------------------------------------------------------------------------------
+
+    def _shell_by_file(self, script: str, folder: str, deadline: Deadline, on_output: OnOutput | None) -> ShellResult:
+        remote = f"{self.profile.device_dir}/ohforge-{new_token()}.sh"
+        with spool_folder() as spare:
+            local = spare / "script.sh"
+            local.write_bytes(os.fsencode(script) + b"\n")
+            self.send(local, remote, deadline=deadline)
+        by_file = f"sh {quote(remote)}; _st=$?; rm -f {quote(remote)}; exit $_st"
+        return self.shell(by_file, deadline=deadline, folder=folder, on_output=on_output)
+
+    def _stop(self, reader: MarkerReader, token: str) -> str:
+        """Ends what a wrapped command still runs on the board; a sentence says whether that is certain."""
+        name = f"process {reader.pid}" if reader.pid is not None else "the command"
+        script = stop_unnumbered(token) if reader.pid is None else stop_command(reader.pid, token)
+        said = bytearray()
+        try:
+            self._run(script, Deadline.after(STOP_SECONDS, f"what shall end {name}"), said.extend)
+        except OhforgeError as error:
+            return f"Note: {name} may still run on board {self.serial} ({error.message.rstrip('.')})."
+        except KeyboardInterrupt:
+            return f"Note: {name} may still run on board {self.serial} (ending it was interrupted too)."
+        if said.split()[-1:] == [b"dead"]:
+            return f"Nothing of it runs on board {self.serial} any more."
+        return f"Note: {name} may still run on board {self.serial} (it ignores being killed)."

@@ -1,0 +1,278 @@
+"""An SSH connection that runs one command after another, or several at once."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.deadline import Deadline
+from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, LostConnection, OhforgeError
+from deploy.ssh.address import Hop, resolve
+
+if TYPE_CHECKING:
+    import paramiko
+
+CONNECT_SECONDS = 20.0
+LOOK_SECONDS = 0.1
+"""How long the end of a deadline may go unseen."""
+ALIVE_SECONDS = 15
+"""Between two packets of an idle link, so that routers on the way do not forget it."""
+CHUNK = 65_536
+FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+"""Which need no further pass over the data for their integrity."""
+
+
+class SshLink:
+    """A connection that is open."""
+
+    def __init__(self, serial: str, clients: list[paramiko.SSHClient]) -> None:
+        self._serial = serial
+        self._clients = clients
+        """Those of the computers on the way, the board's own last."""
+
+    @classmethod
+    def open(cls, serial: str, *, accept_new: bool = False) -> SshLink:
+        """Logs in at the board of that serial, by way of the computers that the user's configuration names.
+
+        With `accept_new` the key of a host that is not known is noted and trusted from then on.
+        Raises BoardOffline, BoardUnauthorised, HostKeyNotTrusted, ConfigurationError.
+        """
+        clients: list[paramiko.SSHClient] = []
+        target = resolve(serial)
+        try:
+            for hop in (*(resolve(name) for name in target.through), target):
+                clients.append(_log_in(hop, clients[-1] if clients else None, accept_new=accept_new))
+        except BaseException:
+            _close_all(clients)
+            raise
+        return cls(serial, clients)
+
+    @property
+    def is_open(self) -> bool:
+        transport = self._clients[-1].get_transport()
+        return transport is not None and transport.is_active()
+
+    def close(self) -> None:
+        """Ends the connection and whatever runs by it."""
+        _close_all(self._clients)
+
+    def run(
+        self,
+        command: str,
+        *,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object],
+        feed: Iterable[bytes | memoryview] = (),
+    ) -> int | None:
+        """Runs a command line and hands on what it prints, both streams as one; its status, None when that never came.
+
+        Standard input is what `feed` gives, as fast as it is taken, and stays open until the command ends unless something
+        was fed. Raises DeadlineExpired, LostConnection when the command was not begun.
+        """
+        with self._channel(deadline) as channel:
+            channel.set_combine_stderr(True)
+            try:
+                channel.exec_command(command)
+            except Exception as error:
+                raise LostConnection(f"Board {self._serial} did not begin a command: {_reason(error)}.") from None
+            channel.settimeout(LOOK_SECONDS)
+            fed = False
+            for chunk in feed:
+                fed = True
+                if not _send_all(channel, chunk, deadline):
+                    break  # It has ended before it took everything; why, it will have said.
+            if fed:
+                with contextlib.suppress(OSError):
+                    channel.shutdown_write()
+            while chunk := _next_output(channel, deadline):
+                on_output(chunk)
+            while not channel.status_event.wait(LOOK_SECONDS) and self.is_open:
+                if deadline.expired:
+                    raise deadline.error()
+            return None if channel.exit_status < 0 else channel.exit_status
+
+    @contextlib.contextmanager
+    def _channel(self, deadline: Deadline) -> Iterator[paramiko.Channel]:
+        transport = self._clients[-1].get_transport()
+        if transport is None:
+            raise LostConnection(f"The link to board {self._serial} is closed.")
+        try:
+            channel = transport.open_session(timeout=min(deadline.remaining, CONNECT_SECONDS))
+        except Exception as error:
+            if deadline.expired:
+                raise deadline.error() from None
+            raise LostConnection(f"Board {self._serial} takes no command: {_reason(error)}.") from None
+        try:
+            yield channel
+        finally:
+            channel.close()
+
+
+def _send_all(channel: paramiko.Channel, chunk: bytes | memoryview, deadline: Deadline) -> bool:
+    """Whether all of it was taken before the other side ended."""
+    view = memoryview(chunk)
+    while view:
+        if deadline.expired:
+            raise deadline.error()
+        try:
+            view = view[channel.send(bytes(view[:CHUNK])) :]
+        except TimeoutError:
+            continue
+        except OSError:
+            return False
+    return True
+
+
+def _next_output(channel: paramiko.Channel, deadline: Deadline) -> bytes:
+    """What came next; empty at the end of the output, or of the link."""
+    while True:
+        if deadline.expired:
+            raise deadline.error()
+        try:
+            return channel.recv(CHUNK)
+        except TimeoutError:
+            continue
+
+
+def _close_all(clients: Iterable[paramiko.SSHClient]) -> None:
+    for client in reversed(list(clients)):
+        client.close()
+
+
+# logging in ----------------------------------------------------------------------------------------
+
+
+def _log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool) -> paramiko.SSHClient:
+    import paramiko
+
+    class Policy(paramiko.MissingHostKeyPolicy):
+        def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+            if not accept_new:
+                raise _unknown_key(hop, key)
+            _note_key(hop, key)
+
+    client = paramiko.SSHClient()
+    for file in hop.known_hosts:
+        # A file that is not there, or has lines of kinds that are not known here, knows fewer hosts.
+        with contextlib.suppress(OSError):
+            client.load_system_host_keys(file)
+    client.set_missing_host_key_policy(Policy())
+    try:
+        client.connect(
+            hop.known_as,
+            username=hop.user,
+            sock=_connect(hop, way),
+            key_filename=[key for key in hop.keys if Path(key).is_file()] or None,  # type: ignore[arg-type]  # or several
+            timeout=CONNECT_SECONDS,
+            banner_timeout=CONNECT_SECONDS,
+            auth_timeout=CONNECT_SECONDS,
+            transport_factory=_make_transport,
+        )
+    except OhforgeError:
+        client.close()
+        raise
+    except Exception as error:
+        client.close()
+        raise _refusal(hop, error) from None
+    transport = client.get_transport()
+    if transport is not None:
+        transport.set_keepalive(ALIVE_SECONDS)
+    return client
+
+
+def _make_transport(*args: object, **options: object) -> paramiko.Transport:
+    import paramiko
+
+    transport = paramiko.Transport(*args, **options)  # type: ignore[arg-type]
+    ciphers = transport.get_security_options().ciphers
+    transport.get_security_options().ciphers = sorted(ciphers, key=lambda name: name not in FAST_CIPHERS)
+    return transport
+
+
+def _connect(hop: Hop, way: paramiko.SSHClient | None) -> socket.socket:
+    """The bytes of the link, opened directly, through a computer that is logged in to, or by a program."""
+    import paramiko
+
+    where = f"{hop.host}:{hop.port}"
+    try:
+        if way is not None:
+            transport = way.get_transport()
+            assert transport is not None, "it was logged in to just now"
+            return transport.open_channel(
+                "direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=CONNECT_SECONDS
+            )  # type: ignore[return-value]
+        if hop.command:
+            return paramiko.ProxyCommand(hop.command)  # type: ignore[return-value]
+        return socket.create_connection((hop.host, hop.port), timeout=CONNECT_SECONDS)
+    except (OSError, paramiko.SSHException) as error:
+        raise BoardOffline(
+            f"The SSH board at {where} cannot be reached: {_reason(error)}.",
+            remedy="See with `ssh -v` to the same address whether it is on and its sshd runs.",
+        ) from None
+
+
+def _refusal(hop: Hop, error: Exception) -> OhforgeError:
+    import paramiko
+
+    where = f"{hop.user}@{hop.host}:{hop.port}"
+    if isinstance(error, paramiko.BadHostKeyException):
+        return HostKeyNotTrusted(
+            f"{hop.known_as} shows another key than the one that is known: {fingerprint(error.key)} instead of "
+            f"{fingerprint(error.expected_key)}. Somebody may be listening, or the system was installed anew.",
+            remedy=f"When you know why: `ssh-keygen -R '{hop.known_as}'`, then once with --accept-new.",
+        )
+    if isinstance(error, paramiko.PasswordRequiredException):
+        return BoardUnauthorised(
+            f"{where}: a private key has a passphrase.", remedy="Give it to ssh-agent with ssh-add."
+        )
+    if isinstance(error, paramiko.AuthenticationException):
+        return BoardUnauthorised(
+            f"{where} does not let this user in: {_reason(error)}.",
+            remedy=f"Put a key of yours there with `ssh-copy-id -p {hop.port} {hop.user}@{hop.host}`, or give it to ssh-agent.",
+        )
+    if isinstance(error, paramiko.SSHException) and "No authentication methods" in str(error):
+        return BoardUnauthorised(
+            f"There is no key with which to log in at {where}.",
+            remedy="Make one with ssh-keygen, or name it as IdentityFile in ~/.ssh/config.",
+        )
+    if isinstance(error, OSError | EOFError | paramiko.SSHException):
+        return BoardOffline(
+            f"{where} does not speak SSH with us: {_reason(error)}.",
+            remedy="See with `ssh -v` to the same address what is there.",
+        )
+    return BoardError(f"{where}: {_reason(error)}.")
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """A host's key as OpenSSH shows it (``ssh-keygen -l``)."""
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"SHA256:{digest} ({key.get_name()})"
+
+
+def _unknown_key(hop: Hop, key: paramiko.PKey) -> HostKeyNotTrusted:
+    return HostKeyNotTrusted(
+        f"The key of {hop.known_as} is not known: {fingerprint(key)}.",
+        remedy="Compare it with `ssh-keygen -lf` of the key there, then accept it once: ohforge board.info --board … --accept-new.",
+    )
+
+
+def _note_key(hop: Hop, key: paramiko.PKey) -> None:
+    """Adds a host's key to the user's own file. Raises HostKeyNotTrusted when that cannot be done."""
+    file = Path(hop.known_hosts[0]) if hop.known_hosts else Path("~/.ssh/known_hosts").expanduser()
+    try:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        with file.open("a", encoding="utf-8") as known:
+            known.write(f"{hop.known_as} {key.get_name()} {key.get_base64()}\n")
+    except OSError as error:
+        raise HostKeyNotTrusted(f"{file} cannot be written: {error.strerror}.", remedy="Check its mode bits.") from None
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).strip().rstrip(".") or type(error).__name__

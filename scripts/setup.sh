@@ -14,7 +14,7 @@ needed="qemu-aarch64-static:qemu-user-static qemu-arm-static:qemu-user-static mk
 wanted="make:make ccache:ccache proot:proot busybox:busybox-static"
 
 # for the tests: other tools to compare with, and the libraries that Debian's clang needs in the stand-in SDK
-test_packages="curl fish gcc openssl unzip libedit2 libffi8 libxml2 libz3-4 libzstd1 zlib1g libstdc++6"
+test_packages="curl fish gcc openssh-server openssl unzip libedit2 libffi8 libxml2 libz3-4 libzstd1 zlib1g libstdc++6"
 
 missing_packages() {
     for pair in "$@"; do

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -156,6 +157,8 @@ def _log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool) -> pa
                 raise _unknown_key(hop, key)
             _note_key(hop, key)
 
+    # It logs the tracebacks of errors that are raised here too.
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
     client = paramiko.SSHClient()
     for file in hop.known_hosts:
         # A file that is not there, or has lines of kinds that are not known here, knows fewer hosts.

@@ -1,0 +1,59 @@
+"""An SSH board: this computer, behind a real sshd."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.session import Session
+from core.settings import BoardEntry
+from deploy.hdc.choose import choose_board
+from deploy.ssh.board import SshBoard
+from tests.support.sshd import SSHD, LoopbackSshd, loopback_sshd
+
+
+@pytest.fixture(autouse=True)
+def own_boards() -> None:
+    """No emulated board is used here."""
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackSshd]:
+    if SSHD is None:
+        pytest.skip("no sshd is installed (Debian package openssh-server)")
+    with loopback_sshd(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def home(sshd: LoopbackSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which OpenSSH's configuration knows the board as ``lab``, by its key."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh/config").write_text(
+        f"Host lab gate\n  HostName 127.0.0.1\n  Port {sshd.port}\n  User {getpass.getuser()}\n"
+        f"  IdentityFile {sshd.folder}/user\n"
+    )
+    (home / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {(sshd.folder / 'host.pub').read_text()}")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return home
+
+
+@pytest.fixture
+def session(session: Session, tmp_path: Path) -> Session:
+    """One whose settings name the board, and a folder there that is the test's own."""
+    entry = BoardEntry(serial="lab", transport="ssh", device_dir=str(tmp_path / "device"))
+    (tmp_path / "device").mkdir()
+    return session.with_settings(boards={"bench": entry})
+
+
+@pytest.fixture
+def board(session: Session, home: Path) -> Iterator[SshBoard]:
+    board = choose_board(session, "bench")
+    assert isinstance(board, SshBoard)
+    yield board
+    board.close()

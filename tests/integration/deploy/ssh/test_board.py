@@ -1,0 +1,172 @@
+"""Commands and files over a real sshd."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.deadline import Deadline
+from core.errors import (
+    BoardOffline,
+    BoardUnauthorised,
+    DeadlineExpired,
+    HostKeyNotTrusted,
+    LostConnection,
+    NoSpaceOnBoard,
+    RemoteFileMissing,
+    RemoteFolderMissing,
+)
+from core.session import Session
+from deploy.hdc.choose import choose_board
+from deploy.ssh.board import SshBoard
+from tests.support.board_runs import soon
+from tests.support.sshd import LoopbackSshd, make_key
+from tests.support.waiting import wait_until
+
+# commands ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "output"),
+    [
+        ("echo out; echo err >&2", 0, b"out\nerr\n"),
+        ("printf 'no newline'; exit 3", 3, b"no newline"),
+        ("kill -KILL $$", 137, b""),
+        ("read x; echo got=$x", 0, b"got=\n"),
+        ("printf '\\000\\377 %s' \"it's\"", 0, b"\0\xff it's"),
+        (f"echo {'x' * 150_000} | wc -c", 0, b"150001\n"),
+    ],
+)
+def test_a_command_gives_its_status_and_its_output(board: SshBoard, script: str, status: int, output: bytes) -> None:
+    result = board.shell(script, deadline=soon())
+    assert (result.exit_code, result.output) == (status, output)
+
+
+def test_a_command_runs_in_the_folder_that_was_named(board: SshBoard, tmp_path: Path) -> None:
+    assert board.shell("pwd", deadline=soon(), folder=str(tmp_path)).output == f"{tmp_path}\n".encode()
+    with pytest.raises(RemoteFolderMissing):
+        board.shell("pwd", deadline=soon(), folder=str(tmp_path / "absent"))
+
+
+def test_everything_that_a_command_started_ends_at_its_deadline(board: SshBoard, tmp_path: Path) -> None:
+    with pytest.raises(DeadlineExpired, match="Nothing of it runs on board ssh://lab any more"):
+        board.shell(_long_program(tmp_path), deadline=Deadline.after(2.0, "a program"))
+    _check_that_it_ends(tmp_path)
+
+
+def test_everything_that_a_command_started_ends_with_the_link(
+    board: SshBoard, sshd: LoopbackSshd, tmp_path: Path
+) -> None:
+    def cut() -> None:
+        wait_until("the program's start", (tmp_path / "pid").exists)
+        sshd.refuses = True
+        sshd.cut()
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    try:
+        with pytest.raises(LostConnection, match="how it ended is not known"):
+            board.shell(_long_program(tmp_path), deadline=soon())
+    finally:
+        cutter.join()
+        sshd.refuses = False
+    _check_that_it_ends(tmp_path)
+    assert board.shell("echo back", deadline=soon()).output == b"back\n"  # The link is made anew.
+
+
+def test_a_program_in_the_background_outlives_its_command(board: SshBoard, tmp_path: Path) -> None:
+    board.shell(f"{_long_program(tmp_path)} >/dev/null 2>&1 & sleep 0.5", deadline=soon())
+    assert board.shell(f"kill -KILL $(cat {tmp_path}/pid)", deadline=soon()).exit_code == 0
+
+
+def _long_program(folder: Path) -> str:
+    return f"sh -c 'echo $$ >{folder}/new; mv {folder}/new {folder}/pid; exec sleep 600'"
+
+
+def _check_that_it_ends(folder: Path) -> None:
+    number = int((folder / "pid").read_text())
+    wait_until("the end of the program", lambda: not Path(f"/proc/{number}").exists())
+
+
+# files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1, 3_000_001])
+def test_a_file_goes_there_and_comes_back_the_same(board: SshBoard, tmp_path: Path, size: int) -> None:
+    content = os.urandom(size)
+    (tmp_path / "here").write_bytes(content)
+    board.send(tmp_path / "here", f"{tmp_path}/a 'file'", deadline=soon())
+    assert (tmp_path / "a 'file'").read_bytes() == content
+    board.receive(f"{tmp_path}/a 'file'", tmp_path / "back", deadline=soon())
+    assert (tmp_path / "back").read_bytes() == content
+
+
+def test_a_file_that_does_not_fit_or_is_not_there_is_told_so(board: SshBoard, tmp_path: Path) -> None:
+    (tmp_path / "here").write_bytes(bytes(200_000))
+    with pytest.raises(NoSpaceOnBoard):
+        board.send(tmp_path / "here", "/dev/full", deadline=soon())
+    with pytest.raises(RemoteFolderMissing):
+        board.send(tmp_path / "here", f"{tmp_path}/absent/file", deadline=soon())
+    with pytest.raises(RemoteFileMissing):
+        board.receive(f"{tmp_path}/absent", tmp_path / "back", deadline=soon())
+
+
+# logging in ----------------------------------------------------------------------------------------
+
+
+def test_a_key_that_is_not_known_is_shown_and_trusted_only_when_that_is_asked_for(
+    session: Session, sshd: LoopbackSshd, home: Path
+) -> None:
+    (home / ".ssh/known_hosts").unlink()
+    shown = subprocess.run(
+        ["ssh-keygen", "-lf", str(sshd.folder / "host.pub")], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()[1]
+    with pytest.raises(HostKeyNotTrusted) as caught:
+        choose_board(session, "ssh://lab").shell("true", deadline=soon())
+    assert shown in caught.value.message
+    assert choose_board(session, "ssh://lab", accept_new=True).shell("true", deadline=soon()).exit_code == 0
+    assert choose_board(session, "ssh://lab").shell("true", deadline=soon()).exit_code == 0
+    known = ["ssh-keygen", "-F", f"[127.0.0.1]:{sshd.port}", "-f", str(home / ".ssh/known_hosts")]
+    assert subprocess.run(known, capture_output=True, check=False, timeout=60).returncode == 0
+
+
+def test_another_key_than_the_known_one_is_never_trusted(
+    session: Session, sshd: LoopbackSshd, home: Path, tmp_path: Path
+) -> None:
+    make_key(tmp_path / "other")
+    other = (tmp_path / "other.pub").read_text()
+    (home / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {other}")
+    for accept_new in (False, True):
+        with pytest.raises(HostKeyNotTrusted, match="another key"):
+            choose_board(session, "ssh://lab", accept_new=accept_new).shell("true", deadline=soon())
+
+
+def test_who_has_no_key_for_the_board_is_told_how_to_get_in(
+    session: Session, sshd: LoopbackSshd, tmp_path: Path
+) -> None:
+    make_key(tmp_path / "stranger")
+    configuration = Path("~/.ssh/config").expanduser()
+    configuration.write_text(configuration.read_text().replace(f"{sshd.folder}/user", f"{tmp_path}/stranger"))
+    with pytest.raises(BoardUnauthorised) as caught:
+        choose_board(session, "ssh://lab").shell("true", deadline=soon())
+    assert "ssh-copy-id" in caught.value.remedy
+
+
+def test_a_board_behind_another_computer_is_reached_through_it(session: Session, home: Path) -> None:
+    configuration = home / ".ssh/config"
+    inner = configuration.read_text().replace("lab gate", "inner") + "  ProxyJump gate\n"
+    configuration.write_text(configuration.read_text() + inner)
+    answer = choose_board(session, "ssh://inner").shell("echo $SSH_CONNECTION", deadline=soon())
+    assert answer.exit_code == 0
+
+
+def test_where_no_sshd_answers_the_board_is_offline(
+    session: Session, sshd: LoopbackSshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sshd, "refuses", True)
+    with pytest.raises(BoardOffline):
+        choose_board(session, "ssh://lab").shell("true", deadline=Deadline.after(1.0, "an answer"))

@@ -1,0 +1,66 @@
+"""What users do with an SSH board: push, pull and run, by the same functions as with any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.errors import OhforgeError
+from core.session import Session
+from deploy.launch.launch import run_program
+from deploy.launch.request import LaunchRequest
+from deploy.run.options import RunOptions
+from deploy.ssh.board import SshBoard
+from deploy.transfer.pull import pull_files
+from deploy.transfer.push import push_files
+from tests.support.sshd import LoopbackSshd
+from tests.support.waiting import wait_until
+
+LARGE = 96 * 1024 * 1024
+
+
+def test_a_file_is_sent_once_and_comes_back_the_same(session: Session, board: SshBoard, tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(os.urandom(3_000_000))
+    assert push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/").bytes_sent == 3_000_000
+    assert push_files(session, board, [tmp_path / "model"], f"{tmp_path}/again/").bytes_sent == 0
+    pull_files(session, board, [f"{tmp_path}/again/model"], tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_a_push_that_was_cut_goes_on_where_it_was(
+    session: Session, board: SshBoard, sshd: LoopbackSshd, tmp_path: Path
+) -> None:
+    (tmp_path / "model").write_bytes(os.urandom(LARGE))
+    store = tmp_path / "device/ohforge/store"
+
+    def is_half() -> bool:
+        return sum(file.stat().st_size for file in store.rglob("*") if file.is_file()) > LARGE // 2
+
+    cutter = threading.Thread(target=lambda: (wait_until("half of the file", is_half, pause=0.001), sshd.cut()))
+    cutter.start()
+    with pytest.raises(OhforgeError):
+        push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/")
+    cutter.join()
+    assert push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/").bytes_sent < LARGE * 0.6
+    assert (tmp_path / "there/model").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_a_program_runs_and_its_record_tells_how_the_board_was_reached(
+    session: Session, home: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho made >result.txt\necho running; exit 5\n")
+    program.chmod(0o755)
+    request = LaunchRequest(
+        program=str(program), board="bench", options=RunOptions(run_engine="shell", outputs=("result.txt",))
+    )
+    outcome = run_program(session, request)
+    assert outcome.exit_code == 5
+    record = json.loads((outcome.record / "record.json").read_text())
+    assert record["link"]["kind"] == "ssh"
+    assert (record["board"]["serial"], record["board"]["emulated"]) == ("ssh://lab", False)
+    assert (outcome.record / "outputs/result.txt").read_text() == "made\n"

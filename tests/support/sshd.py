@@ -1,0 +1,82 @@
+"""A real sshd for the tests, with keys of its own, on loopback; its links can be cut."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+CONFIGURATION = """\
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/user.pub
+StrictModes no
+UsePAM no
+AllowTcpForwarding yes
+"""
+
+
+@dataclass(kw_only=True)
+class LoopbackSshd:
+    """An sshd that is started for each connection, so that no port has to be free beforehand."""
+
+    folder: Path
+    listener: socket.socket
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    refuses: bool = False
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
+
+    def serve(self) -> None:
+        """Starts an sshd for each connection until the listener is closed."""
+        assert SSHD is not None
+        words = [SSHD, "-i", "-E", str(self.folder / "sshd.log"), "-f", str(self.folder / "sshd_config")]
+        while True:
+            try:
+                link, _ = self.listener.accept()
+            except OSError:
+                return
+            with link:
+                if not self.refuses:
+                    self.running.append(subprocess.Popen(words, stdin=link, stdout=link, stderr=subprocess.DEVNULL))
+
+    def cut(self) -> None:
+        """Ends all links at once, as a power failure on the way does."""
+        for process in self.running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait(timeout=30)
+
+
+def make_key(path: Path) -> None:
+    """A key pair without a passphrase at `path` and ``path.pub``."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=60)
+
+
+@contextlib.contextmanager
+def loopback_sshd(folder: Path) -> Iterator[LoopbackSshd]:
+    """An sshd whose keys lie in `folder`: ``host`` is its own, ``user`` lets this user in."""
+    for name in ("host", "user"):
+        make_key(folder / name)
+    (folder / "sshd_config").write_text(CONFIGURATION.format(folder=folder))
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = LoopbackSshd(folder=folder, listener=listener)
+        thread = threading.Thread(target=server.serve, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(timeout=30)
+            server.cut()

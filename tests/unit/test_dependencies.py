@@ -29,6 +29,7 @@ TEST_TOOLS = {
     "hdctool": "somebody else's hdc client, by `pytest.importorskip`",
     "types-pyyaml": "types for mypy",
     "types-requests": "types for mypy",
+    "types-paramiko": "types for mypy",
     "types-jsonschema": "types for mypy",
 }
 NOT_DECLARED = {

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
@@ -17,7 +18,6 @@ from deploy.emulator.board.session import Session, Task
 from deploy.emulator.board.shell_tasks import ShellTask, TerminalTask
 from deploy.emulator.protocol.wire import Command
 from deploy.emulator.sandbox.views import Started
-from tests.support.waiting import wait_until
 
 
 class QuietSession:
@@ -64,14 +64,12 @@ def written_after_end(
     session: QuietSession, make: Callable[[Session], Task]
 ) -> Iterator[tuple[Task, Callable[[], list[socket.socket]]]]:
     """A task that has ended, and what tells into which links of others, opened since, something was written."""
-    before = open_descriptors()
+    before = set(threading.enumerate())
     task = make(cast("Session", session))
     task.start()
-    wait_until("the command's end", lambda: session.has_ended and open_descriptors() == before, seconds=30)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=60)  # The one that hands the output on closes what was open for the command.
+    assert session.has_ended
     with contextlib.ExitStack() as closing:
         links = [closing.enter_context(end) for _ in range(8) for end in socket.socketpair()]
         yield task, lambda: select.select(links, [], [], 0)[0]
-
-
-def open_descriptors() -> set[str]:
-    return {name for name in os.listdir("/proc/self/fd") if Path(f"/proc/self/fd/{name}").is_symlink()}

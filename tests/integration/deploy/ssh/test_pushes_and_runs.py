@@ -40,7 +40,11 @@ def test_a_push_that_was_cut_goes_on_where_it_was(
     def is_half() -> bool:
         return sum(file.stat().st_size for file in store.rglob("*") if file.is_file()) > LARGE // 2
 
-    cutter = threading.Thread(target=lambda: (wait_until("half of the file", is_half, pause=0.001), sshd.cut()))
+    def cut() -> None:
+        wait_until("half of the file", is_half, pause=0.001)
+        sshd.cut()
+
+    cutter = threading.Thread(target=cut)
     cutter.start()
     with pytest.raises(OhforgeError):
         push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/")

@@ -66,9 +66,8 @@ def test_what_is_sent_goes_there_and_the_answer_comes_back_to_its_end(board: Ssh
 def test_a_port_where_nobody_listens_closes_at_once(board: SshBoard) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = int(listener.getsockname()[1])
-    with forward_ssh_port(board.connect(soon()), closed) as forward:
-        with contextlib.suppress(ConnectionError):
-            assert ask(forward.local, b"x") == b""
+    with forward_ssh_port(board.connect(soon()), closed) as forward, contextlib.suppress(ConnectionError):
+        assert ask(forward.local, b"x") == b""
 
 
 def test_a_forward_ends_with_the_link(board: SshBoard, sshd: LoopbackSshd, echo: int) -> None:

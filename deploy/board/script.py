@@ -70,7 +70,7 @@ def _around(command: str, token: str, folder: str, before: str = "", after: str 
         f"_oh={token}; _ok=; read -r _ok 2>/dev/null <{RANDOM}; : ${{_ok:=$_oh}}; echo $_oh:P:$$:$_ok; {before}"
         f"cd {quote(folder)} 2>/dev/null || {{ echo $_ok:X:{NO_FOLDER}; exit; }}; "
         f"trap '{hand_on}' TERM; "
-        f"{command} </dev/null & wait $!; _st=$?; trap - TERM; {after}echo $_ok:X:$_st "
+        f"{command} </dev/null & wait $! 2>/dev/null; _st=$?; trap - TERM; {after}echo $_ok:X:$_st "
     )
 
 

@@ -64,8 +64,9 @@ SAYS_NO = (
 NO_FILE, NO_RIGHT = 66, 77
 """Statuses by which a question tells why a file cannot be read."""
 _WITH_LINK = (
-    # The descriptor is copied first: what runs in the background loses its standard input.
-    "exec 3<&0; (read _l <&3; kill -TERM -$$) >/dev/null 2>&1 & _w=$!; exec 3<&-; ",
+    # The descriptor is copied first: what runs in the background loses its standard input. Over two pipes of sshd, what
+    # went to standard error could come after the last marker.
+    "exec 2>&1 3<&0; (read _l <&3; kill -TERM -$$) >/dev/null 2>&1 & _w=$!; exec 3<&-; ",
     "; kill $_w 2>/dev/null",
 )
 """Around a command: ends its group when the standard input ends, as it does when the link is gone."""

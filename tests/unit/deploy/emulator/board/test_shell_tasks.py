@@ -24,7 +24,7 @@ class QuietSession:
     """A session whose host listens to nothing; its board is this computer."""
 
     def __init__(self, folder: Path) -> None:
-        self.board = self
+        self.board = self.view = self
         self._faults = FaultFile(folder=folder)
         self.has_ended = False
 
@@ -37,6 +37,8 @@ class QuietSession:
 
     def end(self, channel: int) -> None:
         self.has_ended = True
+
+    def terminate(self, shell: subprocess.Popen[bytes], number: int) -> None: ...
 
     def run_shell(self, line: bytes) -> Started:
         reader, writer = os.pipe()

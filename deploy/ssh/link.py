@@ -89,8 +89,7 @@ class SshLink:
                 if not _send_all(channel, chunk, deadline):
                     break  # It has ended before it took everything; why, it will have said.
             if fed:
-                with contextlib.suppress(OSError):
-                    channel.shutdown_write()
+                _end_input(channel)
             while chunk := _next_output(channel, deadline):
                 on_output(chunk)
             while not channel.status_event.wait(LOOK_SECONDS) and self.is_open:
@@ -121,11 +120,13 @@ class SshLink:
         try:
             yield channel
         finally:
-            channel.close()
+            _close(channel)
 
 
 def _send_all(channel: paramiko.Channel, chunk: bytes | memoryview, deadline: Deadline) -> bool:
     """Whether all of it was taken before the other side ended."""
+    from paramiko import SSHException
+
     view = memoryview(chunk)
     while view:
         if deadline.expired:
@@ -134,9 +135,23 @@ def _send_all(channel: paramiko.Channel, chunk: bytes | memoryview, deadline: De
             view = view[channel.send(bytes(view[:CHUNK])) :]
         except TimeoutError:
             continue
-        except OSError:
+        except (OSError, EOFError, SSHException):  # The last two: the link itself has ended.
             return False
     return True
+
+
+def _close(channel: paramiko.Channel) -> None:
+    from paramiko import SSHException
+
+    with contextlib.suppress(OSError, EOFError, SSHException):
+        channel.close()
+
+
+def _end_input(channel: paramiko.Channel) -> None:
+    from paramiko import SSHException
+
+    with contextlib.suppress(OSError, EOFError, SSHException):
+        channel.shutdown_write()
 
 
 def _next_output(channel: paramiko.Channel, deadline: Deadline) -> bytes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
+from core.deadline import Deadline
 from core.errors import OhforgeError
 from core.session import Session
 from deploy.launch.launch import run_program
@@ -18,7 +18,6 @@ from deploy.ssh.board import SshBoard
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
 from tests.support.sshd import LoopbackSshd
-from tests.support.waiting import wait_until
 
 LARGE = 96 * 1024 * 1024
 
@@ -32,23 +31,23 @@ def test_a_file_is_sent_once_and_comes_back_the_same(session: Session, board: Ss
 
 
 def test_a_push_that_was_cut_goes_on_where_it_was(
-    session: Session, board: SshBoard, sshd: LoopbackSshd, tmp_path: Path
+    session: Session, board: SshBoard, sshd: LoopbackSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "model").write_bytes(os.urandom(LARGE))
-    store = tmp_path / "device/ohforge/store"
+    send, sent = board.send, list[str]()
 
-    def is_half() -> bool:
-        return sum(file.stat().st_size for file in store.rglob("*") if file.is_file()) > LARGE // 2
+    def cut_in_the_fifth(local: Path, remote: str, *, deadline: Deadline) -> None:
+        sent.append(remote)
+        if len(sent) == 5:
+            sshd.refuses = True
+            sshd.cut()
+        send(local, remote, deadline=deadline)
 
-    def cut() -> None:
-        wait_until("half of the file", is_half, pause=0.001)
-        sshd.cut()
-
-    cutter = threading.Thread(target=cut)
-    cutter.start()
+    monkeypatch.setattr(board, "send", cut_in_the_fifth)
     with pytest.raises(OhforgeError):
         push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/")
-    cutter.join()
+    sshd.refuses = False
+    monkeypatch.setattr(board, "send", send)
     assert push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/").bytes_sent < LARGE
     assert (tmp_path / "there/model").read_bytes() == (tmp_path / "model").read_bytes()
 

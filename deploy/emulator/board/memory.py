@@ -39,9 +39,15 @@ class Memory:
                 _kill(max(used, key=lambda number: used[number]))
             if total != shown:
                 left = max(self.available - total, 0)
-                with contextlib.suppress(OSError):
-                    self.view.memory_file.write_text(memory_text(self.total, left, self.swap))
+                _overwrite(self.view.memory_file, memory_text(self.total, left, self.swap))
                 shown = total
+
+
+def _overwrite(file: Path, text: str) -> None:
+    """In one step and not emptied before: programs read it at any time, and as a mount point it cannot be replaced."""
+    with contextlib.suppress(OSError), file.open("r+b", buffering=0) as same:
+        same.write(text.encode())
+        same.truncate()
 
 
 def _kill(number: int) -> None:

@@ -14,11 +14,14 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from core.deadline import Deadline
+from core.errors import LostConnection, RemoteFolderMissing
 from core.process import OnOutput
+from deploy.board.protocol import ShellResult
 
 ARGUMENT_LIMIT = 60_000
 """Bytes that a script may have as an argument of hdc: from 61 438 on it arrives empty, with status 0."""
@@ -251,3 +254,26 @@ class UntilMarker(Deadline):
 def last_lines(reader: MarkerReader) -> str:
     """The end of what a command printed, for a message."""
     return "\n".join(reader.output.decode("utf-8", "replace").splitlines()[-10:])
+
+
+def rest_goes_on(reader: MarkerReader, serial: str) -> str:
+    """A sentence for when the output goes on after the command's end: somebody holds it open, or much is on its way."""
+    return (
+        f"the command has ended, but something that it started still runs on board {serial}, with the output "
+        f"open (`kill -KILL -{reader.pid}` there ends it), or the link is slow"
+    )
+
+
+def conclude(reader: MarkerReader, *, serial: str, folder: str, seconds: float, stop: Callable[[], str]) -> ShellResult:
+    """What the markers of a command that was begun prove. Without the last one nothing is known, whatever was printed.
+
+    `stop` ends what may still run, and gives a sentence on that. Raises RemoteFolderMissing, LostConnection.
+    """
+    if reader.status == NO_FOLDER:
+        raise RemoteFolderMissing(f"Board {serial} has no folder {folder}.")
+    if not re.fullmatch(r"\d{1,3}", reader.status):
+        raise LostConnection(
+            f"The link to board {serial} ended while a command ran: how it ended is not known. {stop()}",
+            output=last_lines(reader),
+        )
+    return ShellResult(exit_code=int(reader.status), output=reader.output, seconds=seconds, truncated=reader.truncated)

@@ -27,7 +27,6 @@ from core.errors import (
     Interrupted,
     LostConnection,
     OhforgeError,
-    RemoteFolderMissing,
     TransferError,
     UsageError,
 )
@@ -39,12 +38,13 @@ from deploy.board.protocol import Profile, ShellResult
 from deploy.board.script import (
     ARGUMENT_LIMIT,
     BAD_SCRIPT,
-    NO_FOLDER,
     MarkerReader,
     Stage,
     UntilMarker,
+    conclude,
     last_lines,
     new_token,
+    rest_goes_on,
     stop_command,
     stop_unnumbered,
     wrap_command,
@@ -274,7 +274,7 @@ class HdcBoard:
                 raise DeadlineExpired(
                     f"{late.message} {self._stop(reader, token)}", output=last_lines(reader)
                 ) from None
-            self._tell_of_rest(reader)
+            self._session.console.warn(rest_goes_on(reader, self._serial))
         except KeyboardInterrupt:
             reader.finish()
             raise Interrupted(f"Interrupted. {self._stop(reader, token)}") from None
@@ -284,13 +284,6 @@ class HdcBoard:
             self._session.console.detail(self._stop(reader, token))
             raise
         return self._judge(reader, token, said, folder, time.monotonic() - started)
-
-    def _tell_of_rest(self, reader: MarkerReader) -> None:
-        """hdc goes on after the command's end: somebody else still holds the output open, or much is on its way before."""
-        self._session.console.warn(
-            f"the command has ended, but something that it started still runs on board {self._serial}, with the output "
-            f"open (`kill -KILL -{reader.pid}` there ends it), or the link is slow"
-        )
 
     def _judge(self, reader: MarkerReader, token: str, said: bytes, folder: str, seconds: float) -> ShellResult:
         """What the markers prove. Without the last one nothing is known, whatever else was printed."""
@@ -303,18 +296,10 @@ class HdcBoard:
                 f"Board {self._serial} gave no answer: the command may not have been started."
                 + (f" hdc said: {what_hdc_said(text)}" if text else "")
             )
-        if reader.status == NO_FOLDER:
-            raise RemoteFolderMissing(f"Board {self._serial} has no folder {folder}.")
         if reader.status == BAD_SCRIPT:
             raise ScriptDamaged
-        if not re.fullmatch(r"\d{1,3}", reader.status):
-            raise LostConnection(
-                f"The link to board {self._serial} ended while a command ran: how it ended is not known. "
-                + self._stop(reader, token),
-                output=last_lines(reader),
-            )
-        return ShellResult(
-            exit_code=int(reader.status), output=reader.output, seconds=seconds, truncated=reader.truncated
+        return conclude(
+            reader, serial=self._serial, folder=folder, seconds=seconds, stop=lambda: self._stop(reader, token)
         )
 
     def _shell_by_file(self, script: str, folder: str, deadline: Deadline, on_output: OnOutput | None) -> ShellResult:

@@ -36,13 +36,14 @@ from core.session import Session
 from core.spool import spool_folder
 from deploy.board.protocol import Profile, ShellResult
 from deploy.board.script import (
-    NO_FOLDER,
     MarkerReader,
     Stage,
     UntilMarker,
+    conclude,
     last_lines,
     new_token,
     quote,
+    rest_goes_on,
     stop_command,
     stop_unnumbered,
     wrap_command,
@@ -106,7 +107,7 @@ class SshBoard:
     def shell(
         self, script: str, *, deadline: Deadline, folder: str = "", on_output: OnOutput | None = None
     ) -> ShellResult:
-        """See `Board.shell`. A script that is too long for an argument goes through the standard input of a shell."""
+        """See `Board.shell`. A script that is too long for an argument is sent as a file first."""
         if "\0" in script:
             raise UsageError("A command for a board cannot contain a NUL character.")
         if len(script.encode(errors="surrogateescape")) > LONGEST_COMMAND:
@@ -121,27 +122,20 @@ class SshBoard:
             reader.finish()
         except DeadlineExpired as late:
             reader.finish()
-            if reader.stage is not Stage.ENDED:  # Else something in the background still holds the output open.
+            if reader.stage is not Stage.ENDED:
                 raise DeadlineExpired(
                     f"{late.message} {self._stop(reader, token)}", output=last_lines(reader)
                 ) from None
+            self._session.console.warn(rest_goes_on(reader, self.serial))
         except KeyboardInterrupt:
             reader.finish()
             raise Interrupted(f"Interrupted. {self._stop(reader, token)}") from None
-        if reader.status == NO_FOLDER:
-            raise RemoteFolderMissing(f"Board {self.serial} has no folder {folder}.")
-        if not re.fullmatch(r"\d{1,3}", reader.status):
-            said = reader.preamble.decode("utf-8", "replace").strip() if reader.stage is Stage.NOT_STARTED else ""
-            raise LostConnection(
-                f"The link to board {self.serial} ended while a command ran: how it ended is not known. "
-                + (f"It said: {said}" if said else self._stop(reader, token)),
-                output=last_lines(reader),
-            )
-        return ShellResult(
-            exit_code=int(reader.status),
-            output=reader.output,
-            seconds=time.monotonic() - started,
-            truncated=reader.truncated,
+        said = reader.preamble.decode("utf-8", "replace").strip()
+        if reader.stage is Stage.NOT_STARTED and said:
+            raise LostConnection(f"Board {self.serial} did not begin the command. It said: {said}")
+        seconds = time.monotonic() - started
+        return conclude(
+            reader, serial=self.serial, folder=folder, seconds=seconds, stop=lambda: self._stop(reader, token)
         )
 
     def send(self, local: Path, remote: str, *, deadline: Deadline) -> None:
@@ -174,10 +168,6 @@ class SshBoard:
             raise PermissionOnBoard(f"{subject}: it may not be read.")
         if status != 0:
             raise TransferError(f"{subject}: cat ended with status {status}.")
-
-    def connect(self, deadline: Deadline) -> SshLink:
-        """The board's connection, made when there is none (any more). Raises as `SshLink.open`."""
-        return self._link(deadline)
 
     def close(self) -> None:
         """Ends the connection."""

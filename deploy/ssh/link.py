@@ -24,7 +24,6 @@ LOOK_SECONDS = 0.1
 ALIVE_SECONDS = 15
 """Between two packets of an idle link, so that routers on the way do not forget it."""
 CHUNK = 65_536
-LOOPBACK = "127.0.0.1"
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
 
@@ -89,22 +88,14 @@ class SshLink:
                 if not _send_all(channel, chunk, deadline):
                     break  # It has ended before it took everything; why, it will have said.
             if fed:
-                _end_input(channel)
+                with _unless_ended():
+                    channel.shutdown_write()
             while chunk := _next_output(channel, deadline):
                 on_output(chunk)
             while not channel.status_event.wait(LOOK_SECONDS) and self.is_open:
                 if deadline.expired:
                     raise deadline.error()
             return None if channel.exit_status < 0 else channel.exit_status
-
-    def open_port(self, port: int) -> paramiko.Channel:
-        """A connection to a TCP port of the board's loopback. Raises LostConnection when the board refuses it."""
-        transport = self._clients[-1].get_transport()
-        try:
-            assert transport is not None, "the link was opened"
-            return transport.open_channel("direct-tcpip", (LOOPBACK, port), (LOOPBACK, 0), timeout=CONNECT_SECONDS)
-        except Exception as error:
-            raise LostConnection(f"Port {port} of board {self._serial} cannot be reached: {_reason(error)}.") from None
 
     @contextlib.contextmanager
     def _channel(self, deadline: Deadline) -> Iterator[paramiko.Channel]:
@@ -120,38 +111,27 @@ class SshLink:
         try:
             yield channel
         finally:
-            _close(channel)
+            with _unless_ended():
+                channel.close()
 
 
 def _send_all(channel: paramiko.Channel, chunk: bytes | memoryview, deadline: Deadline) -> bool:
     """Whether all of it was taken before the other side ended."""
-    from paramiko import SSHException
-
     view = memoryview(chunk)
-    while view:
-        if deadline.expired:
-            raise deadline.error()
-        try:
-            view = view[channel.send(bytes(view[:CHUNK])) :]
-        except TimeoutError:
-            continue
-        except (OSError, EOFError, SSHException):  # The last two: the link itself has ended.
-            return False
-    return True
+    with _unless_ended():
+        while view:
+            if deadline.expired:
+                raise deadline.error()
+            with contextlib.suppress(TimeoutError):
+                view = view[channel.send(bytes(view[:CHUNK])) :]
+    return not view
 
 
-def _close(channel: paramiko.Channel) -> None:
+def _unless_ended() -> contextlib.suppress:
+    """Suppresses what paramiko raises of a channel whose other side, or whose link, has ended."""
     from paramiko import SSHException
 
-    with contextlib.suppress(OSError, EOFError, SSHException):
-        channel.close()
-
-
-def _end_input(channel: paramiko.Channel) -> None:
-    from paramiko import SSHException
-
-    with contextlib.suppress(OSError, EOFError, SSHException):
-        channel.shutdown_write()
+    return contextlib.suppress(OSError, EOFError, SSHException)
 
 
 def _next_output(channel: paramiko.Channel, deadline: Deadline) -> bytes:
@@ -231,7 +211,9 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None) -> socket.socket:
         if way is not None:
             transport = way.get_transport()
             assert transport is not None, "it was logged in to just now"
-            return transport.open_channel("direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=CONNECT_SECONDS)  # type: ignore[return-value]
+            return transport.open_channel(
+                "direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=CONNECT_SECONDS
+            )  # type: ignore[return-value]
         if hop.command:
             return paramiko.ProxyCommand(hop.command)  # type: ignore[return-value]
         return socket.create_connection((hop.host, hop.port), timeout=CONNECT_SECONDS)

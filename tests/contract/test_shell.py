@@ -97,8 +97,8 @@ def test_a_reader_of_standard_input_finds_no_end(hdc: Hdc) -> None:
 
 
 def test_a_reader_of_standard_input_eats_the_output_of_its_neighbours(hdc: Hdc) -> None:
-    # Standard input is the read end of the output pipe, so two readers share what is written.
-    output = hdc.shell("exec 3<&0; cat <&3 >/dev/null 2>&1 & seq 1 300000; kill $!", seconds=120)
+    # Standard input is the read end of the output pipe, so two readers share what is written; once both have begun to read.
+    output = hdc.shell("exec 3<&0; cat <&3 >/dev/null 2>&1 & sleep 1; seq 1 300000; kill $!", seconds=120)
     assert output.count(b"\n") < 300_000
 
 

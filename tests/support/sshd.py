@@ -36,10 +36,14 @@ class LoopbackSshd:
     def port(self) -> int:
         return int(self.listener.getsockname()[1])
 
+    @property
+    def words(self) -> list[str]:
+        """The command line of an sshd whose link is its standard input and output."""
+        assert SSHD is not None
+        return [SSHD, "-i", "-E", str(self.folder / "sshd.log"), "-f", str(self.folder / "sshd_config")]
+
     def serve(self) -> None:
         """Starts an sshd for each connection until the listener is closed."""
-        assert SSHD is not None
-        words = [SSHD, "-i", "-E", str(self.folder / "sshd.log"), "-f", str(self.folder / "sshd_config")]
         while True:
             try:
                 link, _ = self.listener.accept()
@@ -47,7 +51,9 @@ class LoopbackSshd:
                 return
             with link:
                 if not self.refuses:
-                    self.running.append(subprocess.Popen(words, stdin=link, stdout=link, stderr=subprocess.DEVNULL))
+                    self.running.append(
+                        subprocess.Popen(self.words, stdin=link, stdout=link, stderr=subprocess.DEVNULL)
+                    )
 
     def cut(self) -> None:
         """Ends all links at once, as a power failure on the way does."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -20,7 +24,7 @@ from core.errors import (
     RemoteFileMissing,
     RemoteFolderMissing,
 )
-from core.session import Session
+from core.session import PROJECT, Session
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
 from tests.support.board_runs import soon
@@ -76,6 +80,21 @@ def test_everything_that_a_command_started_ends_with_the_link(
         sshd.refuses = False
     _check_that_it_ends(tmp_path)
     assert board.shell("echo back", deadline=soon()).output == b"back\n"  # The link is made anew.
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 79), (signal.SIGKILL, -signal.SIGKILL)])
+def test_everything_that_a_command_started_ends_with_ohforge(
+    home: Path, tmp_path: Path, number: int, status: int
+) -> None:
+    words = [sys.executable, "-m", "invoke", "board.shell", "--board", "ssh://lab", _long_program(tmp_path)]
+    process = subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until("the program's start", (tmp_path / "pid").exists)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == status
+    finally:
+        process.kill()
+    _check_that_it_ends(tmp_path)
 
 
 def test_a_program_in_the_background_outlives_its_command(board: SshBoard, tmp_path: Path) -> None:
@@ -170,3 +189,33 @@ def test_where_no_sshd_answers_the_board_is_offline(
     monkeypatch.setattr(sshd, "refuses", True)
     with pytest.raises(BoardOffline):
         choose_board(session, "ssh://lab").shell("true", deadline=Deadline.after(1.0, "an answer"))
+
+
+def test_a_board_behind_a_program_is_reached_through_it(session: Session, sshd: LoopbackSshd, home: Path) -> None:
+    with (home / ".ssh/config").open("a") as configuration:
+        configuration.write(f"Host piped\n  IdentityFile {sshd.folder}/user\n  ProxyCommand {' '.join(sshd.words)}\n")
+    (home / ".ssh/known_hosts").write_text(f"piped {(sshd.folder / 'host.pub').read_text()}")
+    assert choose_board(session, "ssh://piped").shell("echo there", deadline=soon()).output == b"there\n"
+
+
+def test_a_key_that_only_the_agent_has_lets_in(
+    session: Session, sshd: LoopbackSshd, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = home / ".ssh/config"
+    configuration.write_text(configuration.read_text().replace(f"  IdentityFile {sshd.folder}/user\n", ""))
+    with pytest.raises(BoardUnauthorised):
+        choose_board(session, "ssh://lab").shell("true", deadline=soon())
+    # The address of a socket has room for 107 bytes.
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setenv("SSH_AUTH_SOCK", f"{short}/agent")
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", f"{short}/agent"], stdout=subprocess.DEVNULL)
+        try:
+            wait_until("the agent", Path(f"{short}/agent").is_socket)
+            subprocess.run(["ssh-add", "-q", str(sshd.folder / "user")], check=True, timeout=60)
+            board = choose_board(session, "ssh://lab")
+            assert isinstance(board, SshBoard)
+            with contextlib.closing(board):
+                assert board.shell("true", deadline=soon()).exit_code == 0
+        finally:
+            agent.terminate()
+            agent.wait(timeout=60)

@@ -1,6 +1,9 @@
 """The deploy layer on the emulated board, against plain hdc calls and against hdc-py, over the same stand-in for hdc.
 
     python benchmarks/deploy.py [--gigabytes 1.0] [--repeat 3] [--commands 20] [--links 35 110] [--by native] [--json FILE]
+    python benchmarks/deploy.py --hdc PATH --board IP:PORT --gigabytes 0.3
+
+With ``--hdc``: the first push to a board behind a real hdc alone, with the agent on it, against one bare ``hdc file send``.
 
 Baselines, in the same run and in turns: for commands the bare ``hdc shell`` and ``hdc_py.HarmonyDevice.cmd`` (PyPI:
 hdc-py, in the extra ``test``); for a push one bare ``hdc file send``, which verifies nothing. Pushes go over loopback, as fast
@@ -39,19 +42,19 @@ from core.deadline import Deadline
 from core.session import Session
 from core.settings import Settings
 from core.testing import RecordingRunner
-from deploy.agent.agent import agent_path, agents_to_ask_for, build_agent, find_agent
+from deploy.agent.agent import AgentHandle, NoAgent, agent_path, agents_to_ask_for, build_agent, find_agent
 from deploy.board.profiles import load_profile
 from deploy.board.survey import Question, survey_board
 from deploy.emulator.board.boards import create_board, start_board, stop_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.emulator.sandbox.tools import MARK, MARK_AT
 from deploy.hdc.board import HdcBoard
-from deploy.hdc.emulated import stand_in
+from deploy.hdc.choose import choose_board
+from deploy.hdc.emulated import DEFAULT_SERIAL, stand_in
 from deploy.launch.shell import run_shell
 from deploy.transfer import chunks
 from deploy.transfer.push import TransferSummary, place_program, push_files
 
-SERIAL = "emulated-dayu200"
 TMP = "/data/local/tmp"
 USB_RATE = 35e6
 PUSH = (
@@ -61,32 +64,76 @@ PUSH = (
 HASHERS = {"tools": "", "agent": "arm32", "native": "x86_64"}
 
 
-class Setup:
-    """A home with one board, below `folder`, and a session that counts the processes it starts."""
+class Target:
+    """A board, and a session that counts the processes it starts."""
+
+    def __init__(self, run_engine: str) -> None:
+        self.runner = RecordingRunner()
+        console = Console(json_mode=True, verbosity=Verbosity.QUIET)
+        self.session = Session(settings=Settings(run_engine=run_engine), console=console, runner=self.runner)
+        self.board = self.find_board()
+
+    def find_board(self) -> HdcBoard:
+        raise NotImplementedError
+
+    def find_agent(self) -> AgentHandle | NoAgent:
+        """The agent for the board's own CPU, which is built and put there when it is not."""
+        question = Question(agents=agents_to_ask_for(self.session, self.board))
+        survey = survey_board(self.session, self.board, question)
+        return find_agent(self.session, self.board, survey, place=place_program)
+
+    def push(self, file: Path) -> TransferSummary:
+        return push_files(self.session, self.board, [file], f"{TMP}/bench/")
+
+    def bare(self, *words: str) -> None:
+        """One call of hdc as anybody would make it."""
+        hdc = self.board.hdc
+        environment = {**os.environ, **hdc.environment}
+        done = subprocess.run(
+            [*hdc.argv, "-t", self.board.serial, *words], env=environment, capture_output=True, check=True, cwd="/"
+        )
+        assert b"[Fail]" not in done.stdout, done
+
+    def empty(self) -> None:
+        deadline = Deadline.after(120, "the board to be emptied")
+        self.board.shell(f"rm -rf {TMP}/ohforge/store {TMP}/bench; sync", deadline=deadline)
+
+
+class RealBoard(Target):
+    """A board at an address, behind the hdc that is named, through a server of ohforge's own."""
+
+    def __init__(self, hdc: str, address: str) -> None:
+        os.environ["OHFORGE_HDC"] = hdc
+        self.address = address
+        super().__init__("agent")
+
+    def find_board(self) -> HdcBoard:
+        board = choose_board(self.session, self.address)
+        assert isinstance(board, HdcBoard)
+        return board
+
+
+class Setup(Target):
+    """A home with one emulated board, below `folder`."""
 
     def __init__(self, folder: Path, hasher: str = "tools") -> None:
         os.environ["OHFORGE_DATA_DIR"] = str(folder / "data")
         os.environ["OHFORGE_CACHE_DIR"] = str(folder / "cache")
         os.environ["OHFORGE_EMULATOR_HOME"] = str(folder / "boards")
         self.folder = folder
-        self.runner = RecordingRunner()
-        console = Console(json_mode=True, verbosity=Verbosity.QUIET)
-        settings = Settings(run_engine="shell" if hasher == "tools" else "agent")
-        self.session = Session(settings=settings, console=console, runner=self.runner)
-        self.hdc = stand_in(self.session)
-        self.board = HdcBoard(self.session, self.hdc, SERIAL, lambda: load_profile("dayu200", emulated=True))
-        self.emulated = create_board(SERIAL)
+        super().__init__("shell" if hasher == "tools" else "agent")
+        self.emulated = create_board(DEFAULT_SERIAL)
         self.faults = FaultFile(folder=self.emulated.folder)
 
-    def push(self, file: Path) -> TransferSummary:
-        return push_files(self.session, self.board, [file], f"{TMP}/bench/")
+    def find_board(self) -> HdcBoard:
+        hdc = stand_in(self.session)
+        return HdcBoard(self.session, hdc, DEFAULT_SERIAL, lambda: load_profile("dayu200", emulated=True))
 
     def put_agent(self, hasher: str) -> str:
         """Puts the agent there that is to hash, and says what it hashes with."""
         self.bare("shell", f"rm -rf {TMP}/ohforge/agent ")
         if hasher == "agent":
-            question = Question(agents=agents_to_ask_for(self.session, self.board))
-            find_agent(self.session, self.board, survey_board(self.session, self.board, question), place=place_program)
+            self.find_agent()
         elif hasher == "native":
             program, sha256 = build_agent(self.session, HASHERS[hasher])
             content = bytearray(program.read_bytes())
@@ -101,40 +148,44 @@ class Setup:
         answers = survey_board(self.session, self.board, Question(agents=agents)).agents
         return ", ".join(answers.values())
 
-    def bare(self, *words: str) -> None:
-        """One call of hdc as anybody would make it."""
-        environment = {**os.environ, **self.hdc.environment}
-        done = subprocess.run(
-            [*self.hdc.argv, "-t", SERIAL, *words], env=environment, capture_output=True, check=True, cwd="/"
-        )
-        assert b"[Fail]" not in done.stdout, done
-
-    def empty(self) -> None:
-        deadline = Deadline.after(120, "the board to be emptied")
-        self.board.shell(f"rm -rf {TMP}/ohforge/store {TMP}/bench; sync", deadline=deadline)
-
 
 def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="deploy-", dir=options.folder) as name:
-        setup = Setup(Path(name))
-        start_board(setup.emulated)
-        try:
-            result = {
-                **_commands(setup, options.commands),
-                **_all_pushes(Path(name), options),
-                **_small(setup, options.repeat),
-            }
-        finally:
-            stop_board(setup.emulated)
+        result = _on_real_board(Path(name), options) if options.hdc else _on_emulated_board(Path(name), options)
     for key, value in result.items():
         print(f"{key:<44} {value}")
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
 
 
+def _on_real_board(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    file, size = folder / "large.bin", int(options.gigabytes * 1e9)
+    _write_random(file, size)
+    target = RealBoard(options.hdc, options.board)
+    agent = target.find_agent()
+    assert isinstance(agent, AgentHandle), agent.reason
+    found, summary = _time_pushes(target, options.repeat, file, size, "push_")
+    return {"push_bytes": size, **found, "push_hash_tool": summary.hash_tool}
+
+
+def _on_emulated_board(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    setup = Setup(folder)
+    start_board(setup.emulated)
+    try:
+        return {
+            **_commands(setup, options.commands),
+            **_all_pushes(folder, options),
+            **_small(setup, options.repeat),
+        }
+    finally:
+        stop_board(setup.emulated)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hdc", default="", help="Path of a real hdc; default: the stand-in.")
+    parser.add_argument("--board", default="", help="IP:PORT of a board for that hdc.")
     parser.add_argument("--gigabytes", type=float, default=1.0, help="Size of the file that is pushed, in GB.")
     parser.add_argument("--repeat", type=int, default=3, help="How often each push is timed; medians are compared.")
     parser.add_argument("--commands", type=int, default=20, help="How many commands are timed.")
@@ -144,7 +195,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--by", nargs="*", choices=HASHERS, default=list(HASHERS), help="Who hashes on the board.")
     parser.add_argument("--folder", help="Where the work is done; needs about four times the file's size.")
     parser.add_argument("--json", help="File for the numbers.")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if bool(options.hdc) != bool(options.board):
+        parser.error("--hdc and --board belong together")
+    return options
 
 
 # commands ------------------------------------------------------------------------------------------
@@ -155,7 +209,7 @@ def _commands(setup: Setup, count: int) -> dict[str, Any]:
     with _program(setup) as (program, calls), _silence():
         import hdc_py
 
-        device = hdc_py.Hdc(program).connect(SERIAL)
+        device = hdc_py.Hdc(program).connect(DEFAULT_SERIAL)
         ways: dict[str, Callable[[], object]] = {
             "bare": lambda: setup.bare("shell", "echo hello; exit 3 "),
             "ohforge": lambda: run_shell(setup.session, setup.board, "echo hello; exit 3"),
@@ -187,8 +241,8 @@ def _program(setup: Setup) -> Iterator[tuple[Path, Path]]:
     """The stand-in as a program, for clients that start one, and the file to which it writes a line for each call."""
     program, calls = setup.folder / "bin" / "hdc", setup.folder / "calls"
     program.parent.mkdir()
-    words = " ".join(setup.hdc.argv)
-    variables = " ".join(f"{name}='{value}'" for name, value in setup.hdc.environment.items())
+    words = " ".join(setup.board.hdc.argv)
+    variables = " ".join(f"{name}='{value}'" for name, value in setup.board.hdc.environment.items())
     program.write_text(f'#!/bin/sh\necho call >>{calls}\nexec env {variables} {words} "$@"\n')
     program.chmod(0o755)
     yield program, calls
@@ -229,27 +283,36 @@ def _pushes(setup: Setup, options: argparse.Namespace, file: Path, size: int, ha
         link = f"{megabytes:g}_mb_s_" if megabytes else ""
         if megabytes:
             setup.faults.set("slow", rate=megabytes * 1e6)
-        bare, ours = [], []
-        for _ in range(options.repeat):
-            setup.empty()
-            bare.append(_timed(lambda: setup.bare("file", "send", str(file), f"{TMP}/bench.bin"))[0])
-            setup.bare("shell", f"rm {TMP}/bench.bin; sync ")
-            setup.runner.calls.clear()
-            seconds, summary = _timed(lambda: setup.push(file))
-            ours.append(seconds)
-            processes = len(setup.runner.calls)
-            assert summary.bytes_sent == size
-        result |= {
-            f"push_{link}seconds_bare_send": [round(value, 2) for value in bare],
-            f"push_{link}seconds_ohforge": [round(value, 2) for value in ours],
-            f"push_{link}time_ohforge_over_bare_send": round(statistics.median(ours) / statistics.median(bare), 3),
-            f"push_{link}processes": processes,
-        }
+        found, summary = _time_pushes(setup, options.repeat, file, size, f"push_{link}")
+        result |= found
     setup.faults.clear()
     result["push_hash_tool"] = summary.hash_tool
     seconds, again = _timed(lambda: setup.push(file))
     result |= {"second_push_bytes_sent": again.bytes_sent, "second_push_seconds": round(seconds, 2)}
     return {**result, **_resume(setup, file, size, hasher)}
+
+
+def _time_pushes(
+    target: Target, repeat: int, file: Path, size: int, name: str
+) -> tuple[dict[str, Any], TransferSummary]:
+    """First pushes and bare sends in turns."""
+    bare, ours = [], []
+    for _ in range(repeat):
+        target.empty()
+        bare.append(_timed(lambda: target.bare("file", "send", str(file), f"{TMP}/bench.bin"))[0])
+        target.bare("shell", f"rm {TMP}/bench.bin; sync ")
+        target.runner.calls.clear()
+        seconds, summary = _timed(lambda: target.push(file))
+        ours.append(seconds)
+        processes = len(target.runner.calls)
+        assert summary.bytes_sent == size
+    found = {
+        f"{name}seconds_bare_send": [round(value, 2) for value in bare],
+        f"{name}seconds_ohforge": [round(value, 2) for value in ours],
+        f"{name}time_ohforge_over_bare_send": round(statistics.median(ours) / statistics.median(bare), 3),
+        f"{name}processes": processes,
+    }
+    return found, summary
 
 
 def _resume(setup: Setup, file: Path, size: int, hasher: str) -> dict[str, Any]:

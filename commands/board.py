@@ -22,12 +22,12 @@ from commands.words import (
     read_size,
     recipe_flags,
 )
-from native.recipe.flags import Given
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
     from core.session import Session
     from deploy.board.protocol import Board
+    from native.recipe.flags import Given
 
 WAIT_HELP = "Seconds to wait for a board that someone else uses; default: the setting ohforge.timeouts.lease."
 OWN_WAIT = -1.0

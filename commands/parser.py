@@ -46,17 +46,19 @@ class UnreadableWords(ParseError):
 
 
 class TaskContext(ParserContext):
-    """What one task takes."""
+    """What one task takes; only its names when it does not stand in `words`: to ask all tasks takes a short call long."""
 
     def __init__(self, name: str, aliases: Collection[str], task: CommandTask, words: Collection[str]) -> None:
         is_called = not {name, *aliases}.isdisjoint(words)
-        arguments = [*task.get_arguments(), *(task.more_arguments() if is_called else [])]
+        arguments = [*task.get_arguments(), *task.more_arguments()] if is_called else []
         super().__init__(name=name, aliases=aliases, args=arguments)
         self.called = name
         """The name that was typed: ``build`` for ``build.build``."""
         self.takes_remainder = bool(task.remainder)
-        self.optional: Argument | None = self.args[task.optional_positional] if task.optional_positional else None
-        self.instead: Argument | None = self.args[task.unless] if task.unless else None
+        self.optional: Argument | None = (
+            self.args[task.optional_positional] if arguments and task.optional_positional else None
+        )
+        self.instead: Argument | None = self.args[task.unless] if arguments and task.unless else None
 
     def help_for(self, flag: str) -> tuple[str, str]:
         """As Invoke's, which shows numbers with a point and repeatable flags as if they took no value."""

@@ -139,8 +139,9 @@ class OhforgeProgram(Program):
             raise UsageError("--json answers for one task.", remedy="Call one task at a time.")
 
     def _make_parser(self) -> WordParser:
+        words = {word.rpartition("=")[2] for word in self.argv}
         contexts = [
-            TaskContext(name, aliases, cast("CommandTask", self.collection[name]), self.argv)
+            TaskContext(name, aliases, cast("CommandTask", self.collection[name]), words)
             for name, aliases in self.collection.task_names.items()
         ]
         return WordParser(self.binary, initial=self.initial_context, contexts=contexts)
@@ -180,11 +181,6 @@ class OhforgeProgram(Program):
         from importlib.metadata import version
 
         print(f"ohforge {version('ohforge')}")
-
-
-def main() -> None:
-    """The entry point of ``ohforge``."""
-    OhforgeProgram().run()
 
 
 def answer_for_invoke() -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from invoke.parser.argument import Argument
 
 from commands.command import FlagGroup
 from core.errors import UsageError
 from core.files import read_amount
-from deploy.run.options import RunOptions
-from native.recipe.flags import Flag
 from toolchains.host_toolchain import ToolchainChoice
+
+if TYPE_CHECKING:
+    from deploy.run.options import RunOptions
+    from native.recipe.flags import Flag
 
 ARCH_HELP = "arm32, arm64 or x86_64; default: the best that the board runs."
 CPU_HELP = "CPU tuning; default: the one of the board's profile."
@@ -57,6 +60,7 @@ class RunFlags:
         """The same, understood. Raises UsageError."""
         from deploy.run.conditions import read_conditions
         from deploy.run.hilog import read_filter
+        from deploy.run.options import RunOptions
         from deploy.transfer.links import Links
 
         return RunOptions(

@@ -27,6 +27,8 @@ from core.interrupts import interrupts_held
 OnOutput = Callable[[bytes], None]
 KEEP_BYTES = 16 * 1024 * 1024
 GRACE_SECONDS = 2.0
+LOOK_SECONDS = 0.2
+"""How often a deadline is looked at, which may have been drawn in."""
 _running: set[subprocess.Popen[bytes]] = set()
 """What was started and has not been seen to end."""
 
@@ -195,7 +197,7 @@ def _pump(
         while selector.get_map():
             if deadline.expired:
                 return False
-            for key, _ in selector.select(min(deadline.remaining, 1.0)):
+            for key, _ in selector.select(min(deadline.remaining, LOOK_SECONDS)):
                 if key.fileobj is process.stdin:
                     to_write = _write_some(process, selector, to_write)
                     continue

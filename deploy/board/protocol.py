@@ -9,6 +9,9 @@ from typing import Protocol
 from core.deadline import Deadline
 from core.process import OnOutput
 
+MAY_RUN_ON = "Note:"
+"""Begins the end of an error's message, which says what of a command may still run on the board."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShellResult:

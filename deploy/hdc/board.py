@@ -34,7 +34,7 @@ from core.patience import Patience
 from core.process import OnOutput
 from core.session import Session
 from core.spool import spool_folder
-from deploy.board.protocol import Profile, ShellResult
+from deploy.board.protocol import MAY_RUN_ON, Profile, ShellResult
 from deploy.board.script import (
     ARGUMENT_LIMIT,
     BAD_SCRIPT,
@@ -67,7 +67,6 @@ RESTARTS = Patience(pause=0.5, growth=1.5, times=6)
 CONFIRMATION = Patience(pause=1.0)
 """For looking whether a board's user has confirmed."""
 CONNECTED = re.compile(r"Connect OK|repeat operation")
-MAY_STILL_RUN = "may still run"
 TCP_KEY = re.compile(r"[\w.-]+:\d{1,5}")
 
 
@@ -334,7 +333,7 @@ class HdcBoard:
                 if answer.output.split()[-1:] == [b"dead"]:
                     return f"Nothing of it runs on board {self._serial} any more."
                 if answer.stage is not Stage.NOT_STARTED:
-                    return f"Note: {name} {MAY_STILL_RUN} on board {self._serial} (it ignores being killed)."
+                    return f"{MAY_RUN_ON} {name} may still run on board {self._serial} (it ignores being killed)."
                 text = answer.preamble.decode("utf-8", "replace")
                 why = f"hdc said: {what_hdc_said(text) or 'nothing'}"
                 fault = find_fault(text, "shell")
@@ -354,7 +353,7 @@ class HdcBoard:
             why = "ending it was interrupted too"
         command = f"ohforge board.shell --board {self._serial} 'kill -KILL -{reader.pid}'"
         how = f" When the board answers again, `{command}` ends it." if reader.pid is not None else ""
-        return f"Note: {name} {MAY_STILL_RUN} on board {self._serial} ({why.rstrip('.')}).{how}"
+        return f"{MAY_RUN_ON} {name} may still run on board {self._serial} ({why.rstrip('.')}).{how}"
 
     # files ---------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from core.session import PROJECT, Session
 from core.settings import BoardEntry
 from deploy.board.profiles import check_profile, list_profiles, load_profile
 from deploy.board.protocol import Board
-from deploy.hdc.board import HdcBoard
+from deploy.hdc.board import TCP_KEY, HdcBoard
 from deploy.hdc.paths import check_key
 from deploy.hdc.program import Hdc
 from deploy.hdc.servers import with_folder
@@ -56,6 +56,8 @@ def find_emulated(session: Session, name: str) -> tuple[str, str] | None:
             return None
         serial = serial_of(name, entry)
         return serial, entry.profile or serial.removeprefix(EMULATED)
+    if TCP_KEY.fullmatch(name):
+        return None
     serial = serial_of(name)
     profile = emulated_boards(session).get(serial)
     return (serial, profile) if profile is not None else None

@@ -18,7 +18,7 @@ from core.errors import (
 from core.session import Session
 from deploy.agent.agent import AgentHandle, AgentRun, agents_to_ask_for, find_agent, run_options, would_put_agent
 from deploy.agent.frames import AgentReport, FrameDecoder
-from deploy.board.protocol import Board, ShellResult
+from deploy.board.protocol import MAY_RUN_ON, Board, ShellResult
 from deploy.board.render import render_script
 from deploy.board.script import new_token
 from deploy.board.survey import Survey
@@ -234,7 +234,7 @@ def raise_when_late(board: Board, start: Start, result: ProgramResult) -> None:
     raise DeadlineExpired(
         f"No end of {start.title} after {start.seconds:g} s. "
         + (
-            f"Note: {left} process(es) of it could not be ended on board {board.serial}."
+            f"{MAY_RUN_ON} {left} process(es) of it could not be ended on board {board.serial}."
             if left
             else f"Nothing of it runs on board {board.serial} any more."
         )

@@ -59,10 +59,12 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
         record = start_record(session, program=request.program, board=board.serial, content=content)
         with recorded(record), termination_as_interrupt():
             engine, clock = _prepare(session, board, request, stored, agents, record)
+            run = _Run(session, board, request, stored, engine, record, clock)
             try:
-                return _Run(session, board, request, stored, engine, record, clock).perform()
+                return run.perform()
             except (DeadlineExpired, LostConnection) as cut:
-                recover_board(session, board, cut)
+                if recover_board(session, board, cut):
+                    run.end(seconds=10)
                 raise
 
 
@@ -165,7 +167,7 @@ class _Run:
         try:
             check_started(self.board, result, request.executable, self.program)
         except OhforgeError:
-            self._end_run(seconds=10)
+            self.end(seconds=10)
             raise
         outputs = self._fetch_outputs(result)
         diagnosis = look_back(self.session, self.board, request, self.record, result, self.clock, times)
@@ -210,7 +212,7 @@ class _Run:
                 self._save_report(result, output)
                 raise_when_late(self.board, self.start, result)
             except (OhforgeError, OSError):
-                self._end_run(seconds=10)
+                self.end(seconds=10)
                 raise
         return result
 
@@ -278,10 +280,10 @@ class _Run:
             ],
             left_out=[asdict(entry) for entry in fetched.left_out],
         )
-        self._end_run(seconds=60)
+        self.end(seconds=60)
         return [file.local for file in fetched.files]
 
-    def _end_run(self, seconds: float) -> None:
+    def end(self, seconds: float) -> None:
         """Ends what may still run and removes the run's folder. That this fails is no reason to call the run failed."""
         ending = Deadline.after(seconds, "the run's folder to be removed from the board")
         script = render_script("end_run", mark=self.start.mark, watch_mark=self.start.watch_mark, folder=self.folder)

@@ -5,32 +5,38 @@ from __future__ import annotations
 from core.deadline import Deadline
 from core.errors import OhforgeError
 from core.session import Session
-from deploy.board.protocol import Board
-from deploy.hdc.board import MAY_STILL_RUN, HdcBoard
+from deploy.board.protocol import MAY_RUN_ON, Board
+from deploy.hdc.board import HdcBoard
 from deploy.hdc.emulated import serial_of
 from deploy.hdc.restart import LOOK_SECONDS, look_at, restart_board, wait_for_board
 
 
-def recover_board(session: Session, board: Board, cut: OhforgeError) -> None:
+def recover_board(session: Session, board: Board, cut: OhforgeError) -> bool:
     """Restarts a board that does not answer any more after a run was `cut`, or on which something of it may still run.
 
-    Only when ``ohforge.boards.NAME.recover`` is ``reboot``. `cut` says then what was done, and what came of it.
+    Only when ``ohforge.boards.NAME.recover`` is ``reboot``. `cut` says then what was done, and what came of it. True
+    when the board was restarted and can be used.
     """
     if not isinstance(board, HdcBoard) or not _wants_restart(session, board):
-        return
+        return False
     there = look_at(session, board, Deadline.after(LOOK_SECONDS, f"board {board.serial}")).answered
-    if there and MAY_STILL_RUN not in cut.message:
-        return
+    before, may_run, _ = cut.message.partition(MAY_RUN_ON)
+    if there and not may_run:
+        return False
     session.console.warn(f"the run was cut; board {board.serial} is restarted, as its setting `recover` wants")
     deadline = Deadline.after(session.settings.timeouts.boot, f"board {board.serial}")
     try:
         if not there:
             wait_for_board(session, board, deadline)
         wait_for_board(session, board, deadline, before=restart_board(session, board))
-        said = "After that the board was restarted, so nothing of the run is left there."
     except OhforgeError as failed:
-        said = f"The board could not be restarted after that: {failed.message}"
-    cut.message = f"{cut.message} {said}"
+        cut.message = f"{cut.message} The board could not be restarted after that: {failed.message}"
+        return False
+    # Whatever has the number of that process by now is another one: nobody may be told to end it.
+    cut.message = (
+        f"{before.rstrip()} After that board {board.serial} was restarted, so nothing of the run goes on there."
+    )
+    return True
 
 
 def _wants_restart(session: Session, board: Board) -> bool:

@@ -50,6 +50,7 @@ from deploy.transfer.store import (
     parts_folder,
     store_folder,
 )
+from deploy.transfer.watched import watched_parts
 
 CHUNKED_FROM = 64 * 1024 * 1024
 """Smaller files are sent whole. Measured by ``benchmarks/deploy.py`` over 35 MB/s (USB 2.0), chunks take longer than one piece
@@ -101,7 +102,8 @@ def send_in_chunks(
 
     With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece. `reach` is told how
     many bytes of the file are there. When this raises, the next call goes on at the last chunk.
-    Raises TransferError, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection, NotEnoughSpace (here), …
+    Raises TransferError, TransferStalled, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection,
+    NotEnoughSpace (here), …
     """
     push = _Push(
         session=session, board=board, file=file, tool=tool, agent=agent, room=room, deadline=deadline, reach=reach
@@ -147,6 +149,7 @@ class _Push:
         self.folder = parts_folder(self.file)
         self.splitter = Splitter(self.file, self.tool)
         self.early_end = EarlyEnd()
+        self.stalled = EarlyEnd()
 
     def run(self) -> Grown:
         try:
@@ -210,6 +213,7 @@ class _Push:
         require_space(Path(tempfile.gettempdir()), spooled, "Sending a large file in chunks")
         with (
             spool_folder() as spool,
+            watched_parts(self.session, self.board, self.file, deadline=self.deadline, end=self.stalled),
             ThreadPoolExecutor(1) as cutting,
             ThreadPoolExecutor(1) as joining,
         ):
@@ -328,7 +332,8 @@ class _Push:
         name = f"{self.owner}-{chunk.offset}-{chunk.hash}"
         seconds = 60 + chunk.size / SLOWEST_LINK
         for attempt in range(1, TRIES + 1):
-            waiting = self.deadline.within(seconds, f"a chunk of {self.file.local.name} on board {self.board.serial}")
+            what = f"a chunk of {self.file.local.name} on board {self.board.serial}"
+            waiting = self.stalled.hold(self.deadline.within(seconds, what))
             started = time.monotonic()
             try:
                 self.sent += chunk.size

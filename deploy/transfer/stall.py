@@ -30,13 +30,14 @@ class StallWatch:
     serial: str
     name: str
     size: int
-    ask: Callable[[], int | None]
+    ask: Callable[[], int | None] = lambda: None
     """What is there, asked of the board, for when nothing is told; None when that is not known."""
     end: EarlyEnd = field(default_factory=EarlyEnd)
     """Ends what is held by it when the transfer stands still."""
     stalled: bool = False
     _there: int = 0
     _told: bool = False
+    _over: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._grew = self._heard = time.monotonic()
@@ -44,16 +45,19 @@ class StallWatch:
     def hear(self, there: int) -> None:
         """Takes the board's word for how many bytes are there."""
         self._heard = time.monotonic()
-        if there > self._there:
+        if there != self._there:
             self._there, self._grew = there, self._heard
+
+    def leave(self) -> None:
+        """Lets the transfer go on unwatched: nobody tells any more what is there."""
+        self._over.set()
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Watches while the block runs. Raises TransferStalled in place of the DeadlineExpired that it causes."""
-        over = threading.Event()
 
         def watch() -> None:
-            while not over.wait(LOOK_SECONDS) and not self.stalled:
+            while not self._over.wait(LOOK_SECONDS) and not self.stalled:
                 self._look()
 
         thread = threading.Thread(target=watch, name="stall watch", daemon=True)
@@ -65,7 +69,7 @@ class StallWatch:
                 raise TransferStalled(late.message) from None
             raise
         finally:
-            over.set()
+            self.leave()
             thread.join()
 
     def _look(self) -> None:

@@ -292,6 +292,7 @@ def test_remounting_is_refused_or_done(hdc: Hdc) -> None:
         b"Mount finish\r\n",
         b"[Fail][E007100] Operate need running under debug mode\r\n",
     )
+    assert hdc.board("target", "mount", "x") == b"[Fail]Unknown command...\n"
 
 
 def test_an_unknown_shell_option_is_refused_by_the_server(hdc: Hdc) -> None:

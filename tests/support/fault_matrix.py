@@ -61,15 +61,15 @@ PARAMETERS: dict[str, dict[str, float]] = {
 }
 """Of faults that are not tried as they are by default."""
 LATER: dict[str, tuple[str, dict[str, float]]] = {
-    "cut-transfer later": ("cut-transfer", {"at": 100, "skip": 3}),
+    "cut-transfer later": ("cut-transfer", {"at": 100, "skip": 4}),
     "cut-output later": ("cut-output", {"at": 80, "skip": 2}),
     "freeze-output later": ("freeze-output", {"at": 80, "skip": 2}),
-    "full-disk later": ("full-disk", {"at": 100, "skip": 3}),
+    "full-disk later": ("full-disk", {"at": 100, "skip": 4}),
     "no-marker later": ("no-marker", {"skip": 2}),
     "drop-command later": ("drop-command", {"skip": 2}),
-    "hang-send later": ("hang-send", {"skip": 3}),
+    "hang-send later": ("hang-send", {"skip": 4}),
 }
-"""Faults that come when an operation is under way: in the third or fourth command that reaches the board."""
+"""Faults that come when an operation is under way: in the third or fifth command that reaches the board."""
 NEW_SERVER = ("port-taken", "empty-first")
 """Faults that come when a server is started."""
 ROWS = ("none", *FAULTS, *LATER)

@@ -104,7 +104,7 @@ def show_log(client: Client, target: Target) -> None:
     simple_command(client, target, Command.HILOG, b"h" if "-h" in client.call.arguments else b"")
 
 
-@with_target()
+@with_target(lambda client: "[Fail]Unknown command...\n" if client.call.rest.strip() else "")
 def remount(client: Client, target: Target) -> None:
     """``target mount``"""
     simple_command(client, target, Command.REMOUNT)

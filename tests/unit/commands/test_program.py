@@ -158,6 +158,21 @@ def test_builds_are_looked_for_below_the_folder_in_which_ohforge_is_called(tmp_p
     assert json.loads(done.stdout)["folders"] == [str(artifact)], done.stderr
 
 
+def test_words_are_read_without_what_only_their_tasks_need() -> None:
+    """Each of these floors takes longer to be imported than a short command takes on a board."""
+    floors = ("bench", "deploy", "native")
+    code = f"import sys, commands.program; print([name for name in sys.modules if name.split('.')[0] in {floors}])"
+    read = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert read.stdout == "[]\n"
+
+
+def test_help_of_a_task_is_shown_however_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {call(words, capsys) for words in ("board.run --help", "--help board.run", "--help=board.run")}
+    ((status, text),) = shown
+    assert status == 0
+    assert "--prompt" in text
+
+
 def test_completion_knows_tasks_and_their_flags(tmp_path: Path) -> None:
     assert "complete -F _complete_ohforge" in ohforge("--print-completion-script", "bash", folder=tmp_path)
     assert "board.run" in ohforge("--complete", "--", "ohforge", "boa", folder=tmp_path).split()

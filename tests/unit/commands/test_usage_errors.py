@@ -106,7 +106,7 @@ def test_whatever_is_wrong_with_a_tasks_words_there_is_one_object_and_status_64(
 def test_both_programs_end_unreadable_words_alike(program: str, words: str) -> None:
     command = {
         "invoke": [sys.executable, "-m", "invoke"],
-        "ohforge": [sys.executable, "-c", "from commands.program import main; main()"],
+        "ohforge": [sys.executable, "-c", "from commands.main import main; main()"],
     }[program]
     done = subprocess.run([*command, *words.split()], cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 64, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -21,10 +22,13 @@ from core.errors import (
     OhforgeError,
 )
 from core.session import PROJECT, Session
+from core.settings import BoardEntry
 from deploy.board import survey as inspect
 from deploy.board.protocol import Board
 from deploy.board.survey import survey_board
 from deploy.emulator.board.boards import create_board, stop_board
+from deploy.emulator.board.faults import FaultFile
+from deploy.hdc.choose import choose_board
 from deploy.hdc.fit import describe_board
 from deploy.launch.launch import run_model, run_program
 from deploy.launch.request import LaunchRequest
@@ -145,6 +149,39 @@ def test_a_board_that_dies_in_the_middle_of_a_run_is_lost(session: Session, home
     killer.join()
     record = read_record(caught.value)
     assert (record["state"], record["result"]) == ("lost", None)
+
+
+def test_a_board_that_goes_away_in_a_run_is_restarted_when_it_is_back(
+    session: Session, home: Path, tmp_path: Path, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "sleeper.sh"
+    script.write_text("#!/bin/sh\necho begun\nexec sleep 600\n")
+    session = session.with_settings(boards={"mortal": BoardEntry(profile="dayu200", recover="reboot")})
+    mortal = create_board("emulated-mortal", home=home, profile="dayu200")
+    faults = FaultFile(folder=mortal.folder)
+
+    def pull_the_cable() -> None:
+        logs = session.settings.runs
+        wait_until("the output", lambda: [log.read_bytes() for log in logs.glob("*/output.log")] == [b"begun\n"])
+        faults.set("offline")
+        stop_board(mortal)
+        wait_until("the second look", lambda: sum("boot_id" in line for line in commands) == 2)
+        faults.clear()
+
+    someone = threading.Thread(target=pull_the_cable)
+    someone.start()
+    with pytest.raises(LostConnection) as caught:
+        run_program(session, LaunchRequest(program=str(script), board="mortal", options=RunOptions(timeout=60)))
+    someone.join()
+    restarted = f"After that board {mortal.key} was restarted, so nothing of the run goes on there."
+    assert caught.value.message.endswith(restarted)
+    record = read_record(caught.value)
+    assert (record["state"], record["error"]["message"]) == ("lost", caught.value.message)
+    stages = re.findall(r"mortal: (\w+) after", capsys.readouterr().out)
+    assert stages[-4:] == ["gone", "back", "authorised", "ready"]
+    back = choose_board(session, "mortal")
+    assert running(back, "sleep 600") == []
+    assert back.shell(f"ls {TMP}/ohforge/runs", deadline=soon()).text == ""
 
 
 @pytest.mark.parametrize(

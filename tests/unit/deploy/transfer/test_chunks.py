@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core.deadline import Deadline
 from core.errors import (
     ContentDiffers,
     LostConnection,
@@ -17,14 +18,16 @@ from core.errors import (
     PermissionOnBoard,
     RemoteFolderMissing,
     TransferError,
+    TransferStalled,
 )
 from core.session import Session
-from deploy.transfer import chunks
+from deploy.transfer import chunks, stall, watched
 from deploy.transfer.clean import clean_board
 from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import TransferSummary, place_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import parts_of
+from tests.support.waiting import wait_until
 
 CHUNK = 10_000
 CONTENT = os.urandom(95_000)
@@ -37,6 +40,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNKED_FROM", 50_000)
     monkeypatch.setattr(chunks, "SMALLEST_CHUNK", CHUNK)
     monkeypatch.setattr(chunks, "LARGEST_CHUNK", CHUNK)
+    # A board whose replies are changed tells nothing before its end.
+    monkeypatch.setattr(watched, "READY_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -90,10 +95,10 @@ def test_a_large_file_arrives_in_chunks_and_nothing_else_stays(session: Session,
     assert (board.store / f"{NAME}.ok").is_file()
 
 
-def test_a_chunk_costs_two_calls_and_the_rest_three(session: Session, board: LocalBoard, file: Path) -> None:
+def test_a_chunk_costs_two_calls_and_the_rest_four(session: Session, board: LocalBoard, file: Path) -> None:
     push(session, board, file)
-    # Asked, prepared, taken into the store and put into place; and one to join each chunk.
-    assert board.calls.count("shell") == 3 + 10
+    # Asked, prepared, watched, taken into the store and put into place; and one to join each chunk.
+    assert board.calls.count("shell") == 4 + 10
 
 
 def test_a_large_file_that_is_there_is_not_sent_again(session: Session, board: LocalBoard, file: Path) -> None:
@@ -223,6 +228,38 @@ def test_a_link_that_breaks_once_costs_one_chunk_in_the_same_push(
     board.on_send = nth_send(3, cut)
     assert push(session, board, file).bytes_sent == len(CONTENT) + CHUNK
     assert arrived(board) == CONTENT
+
+
+class FreezingBoard(LocalBoard):
+    """Of the chunk with the number `frozen_at` half arrives, and nothing more."""
+
+    frozen_at = 4
+
+    def send(self, local: Path, remote: str, *, deadline: Deadline) -> None:
+        if self.calls.count("send") + 1 != self.frozen_at:
+            super().send(local, remote, deadline=deadline)
+            return
+        self.calls.append("send")
+        Path(remote).write_bytes(local.read_bytes()[: CHUNK // 2])
+        wait_until("the end of the transfer", lambda: deadline.expired)
+        raise deadline.error()
+
+
+def test_a_chunk_of_which_nothing_more_arrives_is_given_up_and_the_next_push_goes_on(
+    session: Session, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stall, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(stall, "SILENT_AFTER", 0.1)
+    monkeypatch.setattr(stall, "TOLD_AFTER", 0.5)
+    monkeypatch.setattr(stall, "GIVEN_UP_AFTER", 2.0)
+    board = FreezingBoard(tmp_path / "freezing")
+    with pytest.raises(TransferStalled, match=r"Nothing more of model\.bin has reached board"):
+        push(session, board, file)
+    assert "it is given up after 2 s" in capsys.readouterr().err
+    assert not (board.store / NAME).exists()
+    summary = push(session, board, file)
+    assert arrived(board) == CONTENT
+    assert summary.bytes_sent == len(CONTENT) - 3 * CHUNK
 
 
 def test_a_full_disk_keeps_what_is_verified_and_removes_the_chunk(

@@ -1,0 +1,64 @@
+"""Chunks on their way, watched by a command on the board that tells every second how much is there.
+
+It is begun before them, for its answer would wait behind all that hdc has taken in to send: a minute's worth of a slow link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from core.deadline import Deadline
+from core.errors import OhforgeError
+from core.session import Session
+from deploy.board.protocol import Board
+from deploy.board.render import render_script
+from deploy.transfer.early_end import EarlyEnd
+from deploy.transfer.stall import StallWatch
+from deploy.transfer.store import StoredFile, parts_folder, store_folder
+
+IDLE_SECONDS = 120
+"""How long the board tells that nothing changes: longer than a transfer that stands still is waited for here."""
+READY_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def watched_parts(
+    session: Session, board: Board, file: StoredFile, *, deadline: Deadline, end: EarlyEnd
+) -> Iterator[None]:
+    """Watches the folder of parts of `file` while the block runs, which keeps deadlines that `end` holds.
+
+    Raises TransferStalled when nothing more arrives. A board that cannot tell how much is there is not watched.
+    """
+    watch = StallWatch(session=session, serial=board.serial, name=file.local.name, size=file.size, end=end)
+    began, telling, pending = threading.Event(), EarlyEnd(), b""
+
+    def take(chunk: bytes) -> None:
+        nonlocal pending
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            word, *sizes = line.split()
+            if word == b"there":
+                watch.hear(sum(map(int, sizes)))
+                began.set()
+
+    def tell() -> None:
+        script = render_script(
+            "watch_parts", store=store_folder(board.profile), folder=parts_folder(file), idle=IDLE_SECONDS
+        )
+        with contextlib.suppress(OhforgeError):
+            board.shell(script, deadline=telling.hold(deadline), on_output=take)
+        watch.leave()
+        began.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(tell)
+        try:
+            if not began.wait(READY_SECONDS):
+                watch.leave()
+            with watch.watching():
+                yield
+        finally:
+            telling.end_after(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -117,8 +118,9 @@ def test_a_board_that_slows_down_is_not_valid_and_the_sentence_says_why(
 def test_conditions_after_the_bench_are_looked_at(
     session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Before the probe, after it, and at the end: what the probe moved to swap is not the repetitions'.
-    states = iter([changed(load=(0.1, 0.1, 0.1)), changed(load=(9, 9, 9), swapped_out=5), changed(swapped_out=9)])
+    # Before the probe, after it, and then after each round: what the probe moved to swap is not the repetitions'.
+    first = [changed(load=(0.1, 0.1, 0.1)), changed(load=(9, 9, 9), swapped_out=5)]
+    states = itertools.chain(first, itertools.repeat(changed(swapped_out=9)))
     use_bench(monkeypatch, write_bench(tmp_path), board, lambda: next(states))
     content = measure_llama(session, bench_of(model)).content
     assert [flag["name"] for flag in content["flags"]] == ["swap"]

@@ -131,6 +131,8 @@ def test_samples_carry_names_and_base_units() -> None:
         "other_frequencies": [1056000000],
         "available_kb": 100,
         "resident_kb": 2,
+        "major_faults": 3,
+        "read_bytes": None,
     }
     for one in (hello, started, frame("d", names, 2), frame("s", values, 3, 250_000), end):
         decoder.feed(one)
@@ -139,6 +141,7 @@ def test_samples_carry_names_and_base_units() -> None:
     assert sample.temperatures == {"soc": 42.5, "gpu": None, "gpu#2": 41.0}
     assert (sample.cpu_frequencies, sample.other_frequencies) == ({"cpu0": 1_992_000_000}, {"dmc": 1_056_000_000})
     assert (sample.available_bytes, sample.resident_bytes) == (102_400, 2048)
+    assert (sample.major_faults, sample.read_bytes) == (3, None)
 
 
 def test_an_agent_of_another_version_is_refused() -> None:
@@ -237,7 +240,7 @@ ZEROS = bytes(32)
 def test_a_frame_that_a_program_has_forged_is_noise(key: bytes, number: int) -> None:
     frames = conversation(("o", b"output"), code=7)
     forged = frame("X", {**END, "code": 0, "stdout_bytes": 6}, number, key=key)
-    hello = frame("H", {"agent": 2, "arch": "arm64", "pid": 1, "key": ZEROS.hex()}, number)
+    hello = frame("H", {"agent": 3, "arch": "arm64", "pid": 1, "key": ZEROS.hex()}, number)
     for place in range(1, len(frames) + 1):
         report, out, _ = decode([*frames[:place], hello, forged, *frames[place:]])
         assert (report.exit_code, out) == (7, b"output")
@@ -258,4 +261,4 @@ def test_nothing_is_taken_before_the_agents_first_word() -> None:
 @pytest.mark.parametrize("key", ["", "00", "x" * 64, 5])
 def test_a_first_word_without_a_key_is_refused(key: object) -> None:
     with pytest.raises(RunError, match="not understood"):
-        decode([frame("H", {"agent": 2, "arch": "arm64", "pid": 1, "key": key}, 0)])
+        decode([frame("H", {"agent": 3, "arch": "arm64", "pid": 1, "key": key}, 0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from bench.stats import compare_medians
 from core.errors import InvalidData, UnlikeRecords
 
 LONGEST = 60
+HASH = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 NEEDED = {"state": "done", "valid": True}
 """What both records must be, and not only alike."""
 
@@ -181,5 +183,5 @@ def _values(content: Mapping[str, Any], folder: Path) -> dict[Key, tuple[list[fl
 
 
 def _shown(value: Any) -> str:
-    text = str(value) if value is not None else "not known"
+    text = HASH.sub(r"\1…", str(value)) if value is not None else "not known"
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

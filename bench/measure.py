@@ -205,6 +205,7 @@ class _Bench:
 
     def _look_before(self) -> None:
         """Looks once more: the probe has sent the files, which took time of the CPU; only the load is that of before."""
+        self._cool()
         looked = read_conditions(self.session, self.board)
         self.span = Span(before=dataclasses.replace(looked, load=self.span.before.load))
         notes = [*notes_on(self.span.before, is_pinned=self.pinning.held), *self.pinning.notes]
@@ -212,6 +213,11 @@ class _Bench:
             self.session.console.warn(note)
         self.record.save(notes=list(dict.fromkeys([*self.record.content["notes"], *notes])))
         self.record.save_conditions(self.span)
+
+    def _cool(self) -> float | None:
+        """Waits for the temperature that a run is to begin with; returns the one that was reached."""
+        below = self.plan.start_below
+        return wait_until_cool(self.session, self.board, below, self.plan.cool_within) if below is not None else None
 
     @property
     def configurations(self) -> list[Configuration]:
@@ -251,9 +257,7 @@ class _Bench:
         return within is not None and all(result.spread <= within for result in self._results())
 
     def _repeat(self, number: int, configuration: Configuration) -> None:
-        began_at = None
-        if self.plan.start_below is not None:
-            began_at = wait_until_cool(self.session, self.board, self.plan.start_below, self.plan.cool_within)
+        began_at = self._cool()
         began = time.monotonic()
         timings, outcome = self._run(configuration, self.plan)
         self.known.seconds[configuration] = time.monotonic() - began

@@ -57,8 +57,10 @@ static bool get(const struct policy *policy, const char *file, char text[WORD]) 
     return transfer(policy, file, text, O_RDONLY);
 }
 
-static bool put(const struct policy *policy, const char *file, char *text) {
-    return transfer(policy, file, text, O_WRONLY | O_TRUNC);
+static bool put(const struct policy *policy, const char *file, const char *text) {
+    char line[WORD + 1];
+    snprintf(line, sizeof line, "%s\n", text);
+    return transfer(policy, file, line, O_WRONLY | O_TRUNC);
 }
 
 static bool is(const struct policy *policy, const char *file, const char *wanted) {

@@ -144,8 +144,38 @@ def test_samples_carry_names_and_base_units() -> None:
     assert (sample.major_faults, sample.read_bytes) == (3, None)
 
 
+PINNED = {
+    "name": "policy0",
+    "governor": "performance",
+    "lowest_khz": 1800000,
+    "highest_khz": 1800000,
+    "found_governor": "ondemand",
+    "found_lowest_khz": 408000,
+}
+
+
+def test_clocks_that_were_fixed_are_told_with_what_became_of_them() -> None:
+    hello, started, end = conversation()
+    back = {"lost": ["scaling_governor of policy0"], "left": []}
+    pinned = [frame("P", {"policies": [PINNED]}, 1), frame("S", {"pid": 42}, 2), frame("U", back, 3)]
+    report = decode([hello, *pinned, frame("X", END, 4)])[0]
+    assert report.pin is not None
+    (policy,) = report.pin.policies
+    assert (policy.governor, policy.lowest_hz, policy.found_lowest_hz) == ("performance", 1_800_000_000, 408_000_000)
+    assert (report.pin.lost, report.pin.left) == (("scaling_governor of policy0",), ())
+    assert decode([hello, started, end])[0].pin is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"policies": [{**PINNED, "lowest_khz": "fast"}]}, {"policies": [{}]}, {"policies": 5}, {}]
+)
+def test_clocks_of_another_form_are_no_answer(wrong: dict[str, object]) -> None:
+    with pytest.raises(RunError, match="not understood"):
+        decode([conversation()[0], frame("P", wrong, 1)])
+
+
 def test_an_agent_of_another_version_is_refused() -> None:
-    with pytest.raises(RunError, match="version 1, not 2"):
+    with pytest.raises(RunError, match="version 1, not 3"):
         decode([frame("H", {"agent": 1}, 0)])
 
 

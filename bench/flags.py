@@ -86,6 +86,9 @@ def notes_on(before: Conditions, *, is_pinned: bool = False) -> list[str]:
         return ["the board does not show its clocks (cpufreq): whether they were fixed is not known"]
     loose = [f"{policy.name} ({policy.governor})" for policy in before.policies if not policy.is_fixed]
     notes = [f"the clock is not fixed: {', '.join(loose)} may change it by load"] if loose and not is_pinned else []
+    drained = [name for name, supply in before.supplies.items() if supply["status"] == "Discharging"]
+    if drained:
+        notes.append(f"the board runs on its battery ({', '.join(drained)}), which may hold its clock down")
     if not before.temperatures:
         notes.append("the board does not show its temperature")
     return notes

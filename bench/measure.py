@@ -245,11 +245,11 @@ class _Bench:
                 return "time"
             for configuration in order:
                 self._repeat(number, configuration)
+            self._save_results(None)
+            self.record.save(rounds=max(number, self.record.content["rounds"]))
             if order:
                 self.span.looks.append(read_conditions(self.session, self.board))
                 self.record.save_conditions(self.span)
-                self._save_results(None)
-            self.record.save(rounds=max(number, self.record.content["rounds"]))
             if number and number >= repetitions.least and self._is_narrow_enough():
                 return "narrow enough"
             if number >= repetitions.most:

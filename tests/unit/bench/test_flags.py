@@ -124,6 +124,16 @@ def test_a_clock_that_is_not_fixed_is_noted() -> None:
     ]
 
 
+def test_a_board_that_runs_on_its_battery_is_noted() -> None:
+    supplies = {
+        "battery": {"type": "Battery", "online": None, "status": "Discharging"},
+        "usb": {"type": "USB", "online": 0, "status": None},
+    }
+    assert notes_on(changed(supplies=supplies)) == [
+        "the board runs on its battery (battery), which may hold its clock down"
+    ]
+
+
 def test_a_clock_that_was_pinned_is_not_noted_as_loose() -> None:
     assert notes_on(changed(policies=(dataclasses.replace(POLICY, governor="interactive"),)), is_pinned=True) == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from core.deadline import Deadline
@@ -72,6 +72,8 @@ class Conditions:
     """Pages since the start, as are the next two."""
     swapped_out: int | None
     major_faults: int | None
+    supplies: Mapping[str, Mapping[str, str | int | None]] = field(default_factory=dict)
+    """Type, status (such as ``Discharging``) and whether it gives power (1) of each power supply, by its name."""
 
     @property
     def cores(self) -> int | None:
@@ -81,6 +83,17 @@ class Conditions:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def conditions_from(content: Mapping[str, Any]) -> Conditions:
+    """Those of a record."""
+    return Conditions(**{**content, "policies": tuple(CpuPolicy(**policy) for policy in content["policies"])})
+
+
+def clocks_of(content: Mapping[str, Any]) -> list[list[Any]]:
+    """What the conditions of a record say of the clocks, but for what they just are."""
+    keys = ("name", "governor", "lowest_hz", "highest_hz")
+    return [[policy[key] for key in keys] for policy in content.get("policies", ())]
 
 
 def read_conditions(session: Session, board: Board) -> Conditions:
@@ -131,6 +144,14 @@ def parse_conditions(text: str) -> Conditions:
         swapped_in=pages.get("pswpin"),
         swapped_out=pages.get("pswpout"),
         major_faults=pages.get("pgmajfault"),
+        supplies={
+            folder.rpartition("/")[2]: {
+                "type": found.get(f"{folder}/type"),
+                "online": _whole(found.get(f"{folder}/online")),
+                "status": found.get(f"{folder}/status"),
+            }
+            for folder in _folders(found, "/sys/class/power_supply/[^/]+")
+        },
     )
 
 

@@ -11,14 +11,18 @@ if TYPE_CHECKING:
     from core.console import Console
 
 EMULATED = "EMULATED: times of qemu on this computer, which say nothing about a real board"
-COLUMNS = ["MODEL", "THREADS", "TEST", "MEDIAN", "95 % INTERVAL", "P5", "P95", "CV", "N", "UNIT"]
+COLUMNS = ["MODEL", "THREADS", "SETTINGS", "TEST", "MEDIAN", "95 % INTERVAL", "P5", "P95", "CV", "N", "UNIT"]
 
 
 def show_bench(console: Console, outcome: BenchOutcome) -> None:
     """The end of a bench: its table, and what speaks against it."""
     content = outcome.content
     emulated = content["board"]["emulated"]
-    console.info(f"speeds ({EMULATED if emulated else 'measured on the board'}):")
+    if content["computed_by"]:
+        console.info(f"computed by: {content['computed_by']}")
+    console.info(
+        f"{'speeds' if content['instrument'] == 'llama' else 'times'} ({EMULATED if emulated else 'measured on the board'}):"
+    )
     console.table(COLUMNS, [_row(result, emulated) for result in content["results"]])
     for flag in content["flags"]:
         where = f"{flag['configuration']}: " if flag["configuration"] else ""
@@ -34,7 +38,8 @@ def _row(result: Mapping[str, Any], emulated: bool) -> list[str]:
     return [
         result["model"],
         str(result["threads"]),
-        f"{result['test']} {result['tokens']}",
+        _settings(result.get("settings", {})),
+        f"{result['test']} {result['tokens'] or ''}".rstrip(),
         f"{result['median']:.4g}",
         f"{result['low']:.4g} to {result['high']:.4g}" if known else "too few",
         f"{result['p5']:.4g}",
@@ -43,6 +48,10 @@ def _row(result: Mapping[str, Any], emulated: bool) -> list[str]:
         str(result["n"]),
         f"{result['unit']}{' (emulated)' if emulated else ''}",
     ]
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "-"
 
 
 def show_benches(console: Console, benches: Iterable[Mapping[str, Any]]) -> None:
@@ -54,7 +63,7 @@ def show_benches(console: Console, benches: Iterable[Mapping[str, Any]]) -> None
             {True: "valid", False: f"NOT VALID: {', '.join(bench['flags'])}", None: "not judged"}[bench["valid"]],
             f"{bench['board']}{' (emulated)' if bench['emulated'] else ''}",
             ", ".join(bench["models"]),
-            ", ".join(f"{test} {speed:.4g} tokens/s" for test, speed in bench["best"].items()) or "-",
+            ", ".join(f"{test} {best:.4g} {bench['units'][test]}" for test, best in bench["best"].items()) or "-",
         ]
         for bench in benches
     ]
@@ -71,13 +80,14 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         [
             entry.model,
             str(entry.threads),
+            _settings(entry.settings),
             entry.test,
             f"{entry.a:.4g}",
             f"{entry.b:.4g}",
             f"{entry.change:+.1%}",
             f"{entry.low:+.1%} to {entry.high:+.1%}" if entry.low is not None else "too few",
-            ("faster" if entry.change > 0 else "slower") if entry.is_clear else "no clear difference",
+            ("faster" if entry.is_faster else "slower") if entry.is_clear else "no clear difference",
         ]
         for entry in comparison.differences
     ]
-    console.table(["MODEL", "THREADS", "TEST", "A", "B", "CHANGE", "95 % INTERVAL", "B IS"], rows)
+    console.table(["MODEL", "THREADS", "SETTINGS", "TEST", "A", "B", "CHANGE", "95 % INTERVAL", "B IS"], rows)

@@ -26,6 +26,9 @@ RK3568 = """/sys/devices/system/cpu/cpufreq/policy0/related_cpus=0 1 2 3
 /sys/class/thermal/cooling_device0/cur_state=2
 /sys/class/devfreq/dmc/governor=dmc_ondemand
 /sys/class/devfreq/dmc/cur_freq=1056000000
+/sys/class/power_supply/battery/type=Battery
+/sys/class/power_supply/battery/status=Discharging
+/sys/class/power_supply/usb/online=0
 /proc/loadavg=0.52 0.58 0.59 1/389 12345
 /proc/uptime=350735.47 234388.90
 /proc/stat=cpu  10132153 290696 3084719 46828483 16683 0 25195 0 175628 0
@@ -51,6 +54,10 @@ def test_every_file_of_a_board_is_understood_in_the_units_of_the_record() -> Non
     assert found.temperatures == {"soc-thermal (thermal_zone0)": 42.5, "gpu-thermal (thermal_zone1)": None}
     assert found.cooling == {"thermal-cpufreq-0 (cooling_device0)": 2}
     assert found.other_clocks == {"dmc": {"governor": "dmc_ondemand", "hz": 1_056_000_000}}
+    assert found.supplies == {
+        "battery": {"type": "Battery", "online": None, "status": "Discharging"},
+        "usb": {"type": None, "online": 0, "status": None},
+    }
     assert (found.load, found.uptime, found.cores) == ((0.52, 0.58, 0.59), 350735.47, 4)
     # user + nice + system + irq + softirq + steal, in ticks of 10 ms
     assert found.cpu_busy == pytest.approx((10132153 + 290696 + 3084719 + 0 + 25195 + 0) / 100)
@@ -60,7 +67,7 @@ def test_every_file_of_a_board_is_understood_in_the_units_of_the_record() -> Non
 
 def test_what_a_board_does_not_have_is_null_and_never_0() -> None:
     found = parse_conditions("@@memory\n@@paging\n@@end\n").as_json()
-    empty = {"policies": (), "temperatures": {}, "cooling": {}, "other_clocks": {}}
+    empty = {"policies": (), "temperatures": {}, "cooling": {}, "other_clocks": {}, "supplies": {}}
     assert {key: value for key, value in found.items() if value is not None} == empty
 
 

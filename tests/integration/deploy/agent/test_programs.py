@@ -61,7 +61,7 @@ def test_the_agent_is_small_static_and_says_what_it_is(agent: Agent) -> None:
     assert agent.product.size < 200_000
     assert (agent.product.interpreter, agent.product.needed) == ("", ())
     answer = json.loads(subprocess.run(agent.command("version"), capture_output=True, check=True, timeout=60).stdout)
-    assert (answer["agent"], answer["arch"]) == (2, agent.arch)
+    assert (answer["agent"], answer["arch"]) == (3, agent.arch)
     if agent.arch != "x86_64":
         assert answer["sha256"] == "armv8"  # qemu-user offers the instructions
 
@@ -388,6 +388,7 @@ def test_the_board_is_sampled_while_the_program_runs(agent: Agent) -> None:
     for sample in ended.samples:
         assert sample.available_bytes == pytest.approx(available, rel=0.5)
         assert 0 < sample.resident_bytes < 100_000_000
+        assert sample.major_faults is not None and sample.read_bytes is not None
     zones = sorted(Path("/sys/class/thermal").glob("thermal_zone*")) if Path("/sys/class/thermal").is_dir() else []
     assert len(ended.samples[0].temperatures) <= len(zones)
 

@@ -242,7 +242,7 @@ def test_the_commands_of_the_guide_work_one_after_another_from_an_empty_folder(t
     listed = json.loads(done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1])
     made = [board["serial"] for board in listed["boards"]]
     assert [name.removeprefix("emulated-") for name in made] == [
-        *("dayu200", "lan", "net", "second", "small", "sold", "tight")
+        *("dayu200", "hot", "lan", "net", "second", "small", "sold", "tight")
     ]
     assert sorted(folder.name for folder in (tmp_path / "boards").glob("emulated-*")) == [
         serial for serial in made if serial != "emulated-net"

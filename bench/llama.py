@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.completion import CompletionPlan, measure_completions, would_complete
 from bench.conditions import Conditions, read_conditions
 from bench.flags import Flag, Measured, find_flags, notes_on
 from bench.plan import (
@@ -77,7 +78,7 @@ def measure_llama(session: Session, request: BenchRequest) -> BenchOutcome:
         record = start_bench(session, board, run.engine, models, plan)
         try:
             with recorded(record), termination_as_interrupt():
-                return _Bench(session, board, run, models, plan, record, before).perform()
+                return _Bench(session, board, run, models, plan, request, record, before).perform()
         except OhforgeError as error:
             error.details["record"] = str(record.folder)  # Not that of the run within it.
             raise
@@ -98,6 +99,8 @@ def would_measure(session: Session, request: BenchRequest) -> list[Would]:
         for threads in plan.threads:
             run = _run_of(launch.run, model, bench_words_for(plan, model, threads))
             would += would_launch(session, dataclasses.replace(launch, run=run))
+    if plan.completions:
+        would += would_complete(session, board, models, request.choice)
     return list(dict.fromkeys(would))
 
 
@@ -110,6 +113,7 @@ def make_plan(request: BenchRequest, cores: int) -> Plan:
         repetitions=request.repetitions,
         seed=request.seed,
         at_most=request.at_most,
+        completions=request.completions,
     )
 
 
@@ -146,10 +150,12 @@ class _Bench:
         run: RunRequest,
         models: Sequence[Model],
         plan: Plan,
+        request: BenchRequest,
         record: BenchRecord,
         before: Conditions,
     ) -> None:
         self.session, self.board, self.run, self.plan, self.record = session, board, run, plan, record
+        self.request = request
         self.inner = session.with_settings(runs_dir=str(record.runs)).quietly()
         self.models = {model.name: model for model in models}
         self.configurations = [
@@ -173,7 +179,8 @@ class _Bench:
         ended_because = self._measure_rounds()
         after = read_conditions(self.session, self.board)
         self.record.save(conditions={"before": self.before.as_json(), "after": after.as_json()})
-        self._save_results(find_flags(self._measured(), self.before, after, self.cpu_seconds), ended_because)
+        flags = find_flags(self._measured(), self.before, after, self.cpu_seconds)
+        self._save_results([*flags, *self._measure_completions()], ended_because)
         self.record.end("done")
         return BenchOutcome(record=self.record.folder, content=self.record.content)
 
@@ -238,6 +245,20 @@ class _Bench:
             if number >= repetitions.most:
                 return "repetitions"
         raise AssertionError("the order of rounds has no end")
+
+    def _measure_completions(self) -> list[Flag]:
+        """Those that were asked for, with the thread counts that were best; returns what speaks against them."""
+        if not self.plan.completions:
+            return []
+        plan = CompletionPlan(
+            count=self.plan.completions,
+            n_prompt=self.plan.n_prompt,
+            n_gen=self.plan.n_gen,
+            seed=self.plan.seed,
+            seconds=max(0.0, self.plan.at_most - (time.monotonic() - self.began)),
+            choice=self.request.choice,
+        )
+        return measure_completions(self.session, self.board, self.models, self.record, plan)
 
     def _is_narrow_enough(self) -> bool:
         within = self.plan.repetitions.within

@@ -52,6 +52,8 @@ class Plan:
     repetitions: Repetitions
     seed: int
     at_most: float
+    completions: int = 0
+    """How many through llama-server count, of each model."""
 
     @property
     def tests(self) -> tuple[str, ...]:

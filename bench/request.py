@@ -26,6 +26,8 @@ class BenchRequest:
     repetitions: Repetitions
     seed: int
     at_most: float
+    completions: int = 0
+    """How many through llama-server count, of each model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class BenchOutcome:
     def as_json(self) -> dict[str, Any]:
         """The answer of ``bench.llama --json``."""
         content = self.content
+        completion = content.get("completion") or {}
         return {
             "record": str(self.record),
             "board": content["board"]["serial"],
@@ -48,6 +51,12 @@ class BenchOutcome:
             "flags": content["flags"],
             "notes": content["notes"],
             "ended_because": content["ended_because"],
-            "metrics": {f"{result['configuration']}, {result['test']}": result for result in content["results"]},
+            "metrics": {
+                **{f"{result['configuration']}, {result['test']}": result for result in content["results"]},
+                **{
+                    f"{result['configuration']}, {result['metric']}": result for result in completion.get("results", ())
+                },
+            },
             "series": str(self.record / content["series"]["file"]),
+            "completions": str(self.record / completion["file"]) if completion else None,
         }

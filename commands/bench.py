@@ -31,6 +31,8 @@ RECORD_HELP = "Folder of a record, its name below runs/, or latest; `ohforge ben
         "repetitions": "How often: a number, or a share such as 5%, for as many as it takes until the 95 % interval of "
         "each median is that narrow to both sides (6 to 30).",
         "seed": "Of the order in which configurations take turns.",
+        "completions": "Completions through llama-server that count, of each model with its best thread count: time to the "
+        "first token and of every further one, loading, memory, page faults, reads; 0: none.",
         "at-most": "How long it may take in all, such as 30m or 2h.",
     },
 )
@@ -44,9 +46,11 @@ def llama(
     generate: int = 32,
     repetitions: str = "5%",
     seed: int = 1,
+    completions: int = 0,
     at_most: str = "2h",
 ) -> Answer:
     """Measure prefill and decode of language models on a board by llama-bench; every sample is kept, and judged."""
+    from bench.completion import check_plan
     from bench.llama import measure_llama, would_measure
     from bench.plan import check_tokens, read_repetitions, read_threads
     from bench.request import BenchRequest
@@ -54,6 +58,7 @@ def llama(
     from core.dry import tell
 
     check_tokens(prompt, generate)
+    check_plan(completions, prompt, generate)
     request = BenchRequest(
         models=tuple(model or ()),
         board=board,
@@ -63,6 +68,7 @@ def llama(
         n_gen=generate,
         repetitions=read_repetitions(repetitions),
         seed=seed,
+        completions=completions,
         at_most=read_duration("--at-most", at_most),
     )
     if session.dry:

@@ -43,10 +43,7 @@ def serve_on_board(
     """
     words = server_words(name_on_board(model.path), options)
     check_model(model)
-    ready = run or ready_server(session, board, options)
-    ready = dataclasses.replace(
-        ready, arguments=words, model=model, files=(*ready.files, *files_of_model(model)), pass_status=False
-    )
+    ready = run_with(run or ready_server(session, board, options), model, words)
     with (
         termination_as_interrupt(),
         hold_board(session, board, f"serve {model.name}"),
@@ -62,6 +59,12 @@ def serve_on_board(
 def ready_server(session: Session, board: Board, options: ServeOptions) -> RunRequest:
     """The run of llama-server for a board, built when it is not there. Raises what a build raises."""
     return build_run(session, ready_product(session, board, LaunchRequest(program=PRODUCT, choice=options.choice)))
+
+
+def run_with(run: RunRequest, model: Model, words: tuple[str, ...]) -> RunRequest:
+    """The run of llama-server with a model and its other arguments. Its status is ours to judge."""
+    files = (*run.files, *files_of_model(model))
+    return dataclasses.replace(run, arguments=words, files=files, model=model, pass_status=False)
 
 
 def check_model(model: Model) -> None:

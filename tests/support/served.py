@@ -8,8 +8,8 @@ from pathlib import Path
 from deploy.run.request import RunRequest
 from tests.support.run_requests import make_request
 
-FIRST_MS, STEP_MS, READ_AT_ONCE = 0.5, 20, 4
-"""Of the times that it tells with its tokens: the first one's, and what each further one takes; tokens of the prompt."""
+STEP_SECONDS, READ = 0.02, 8
+"""Of each token after the first, by its own clock; tokens of the prompt that it says to have read."""
 
 SERVER = r"""#!/bin/sh
 echo "words: $*" >&2
@@ -26,6 +26,7 @@ done
 [ $n = 0 ] || body=$(head -c $n)
 case $line in
   *" /health "*) printf 'HTTP/1.1 200 OK\r\nContent-Length: 15\r\nConnection: close\r\n\r\n{{"status":"ok"}}';;
+  *" /tokenize "*) printf 'HTTP/1.1 200 OK\r\nContent-Length: 36\r\nConnection: close\r\n\r\n{{"tokens":[1,2,3,4,5,6,7,8,9,10,11]}}';;
   *" /completion "*)
     printf 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n'
     t=${{body#*\"n_predict\":}}; t=${{t%%,*}}; t=$((t)); i=0
@@ -33,11 +34,11 @@ case $line in
       i=$((i+1))
       {during}
       ms=$(( (i-1) * 20 )).5
-      printf 'data: {{"content":" w%d","tokens":[%d],"stop":false,"tokens_predicted":%d,"tokens_evaluated":4,' $i $i $i
-      printf '"timings":{{"cache_n":0,"prompt_n":4,"prompt_ms":80.0,"predicted_n":%d,"predicted_ms":%s}}}}\n\n' $i $ms
+      printf 'data: {{"content":" w%d","tokens":[%d],"stop":false,"tokens_predicted":%d,"tokens_evaluated":8,' $i $i $i
+      printf '"timings":{{"cache_n":0,"prompt_n":8,"prompt_ms":80.0,"predicted_n":%d,"predicted_ms":%s}}}}\n\n' $i $ms
     done
     printf 'data: {{"content":"","tokens":[],"stop":true,"stop_type":"limit","truncated":false,"tokens_predicted":%d,' $t
-    printf '"tokens_evaluated":4,"timings":{{"cache_n":0,"prompt_n":4,"prompt_ms":80.0,"predicted_n":%d,' $t
+    printf '"tokens_evaluated":8,"timings":{{"cache_n":0,"prompt_n":8,"prompt_ms":80.0,"predicted_n":%d,' $t
     printf '"predicted_ms":%s}}}}\n\n' $ms;;
 esac
 END

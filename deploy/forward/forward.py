@@ -103,11 +103,10 @@ def forward_port(session: Session, board: Board, remote: int) -> Iterator[Forwar
     It ends with the block, and with this process however that ends. Raises BoardError when no free port can be had,
     UsageError for a board that is not behind hdc, and what hdc refuses it with.
     """
-    if not isinstance(board, HdcBoard):
-        raise UsageError(f"Board {board.serial} is not reached by hdc, which alone can forward a port.")
+    hdc_board = require_hdc(board)
     for _ in range(PORTS_TRIED):
-        forward = Forward(session, board, find_free_port(), remote)
-        with done_if_killed(forward.will, board.hdc.environment), contextlib.ExitStack() as ending:
+        forward = Forward(session, hdc_board, find_free_port(), remote)
+        with done_if_killed(forward.will, hdc_board.hdc.environment), contextlib.ExitStack() as ending:
             # hdc may have listened, whatever interrupts the answer.
             ending.callback(forward.close)
             if not forward.open():
@@ -120,6 +119,16 @@ def forward_port(session: Session, board: Board, remote: int) -> Iterator[Forwar
         "had been taken by others when hdc was to listen there.",
         remedy="`hdc fport ls` lists those that are forwarded.",
     )
+
+
+def require_hdc(board: Board) -> HdcBoard:
+    """Raises UsageError for a board whose ports cannot be forwarded."""
+    if not isinstance(board, HdcBoard):
+        raise UsageError(
+            f"Board {board.serial} is not reached by hdc, which alone can forward a port.",
+            remedy="Use a board behind hdc; what needs no port works on this one.",
+        )
+    return board
 
 
 def list_forwards(session: Session, hdc: Hdc) -> list[Rule]:

@@ -15,7 +15,7 @@ from typing import Self
 
 from core.cancelling import CancellableRunner
 from core.deadline import Deadline
-from core.errors import OhforgeError, RunError, explain_exception
+from core.errors import LostConnection, OhforgeError, RunError, explain_exception
 from core.last_will import done_if_killed
 from core.patience import Patience
 from core.session import Session
@@ -34,6 +34,8 @@ USE_SECONDS = 3.0
 DAY = 86400.0
 VERDICT_SECONDS = 60.0
 """For finding out why a server has ended: the board's logs are asked."""
+LINK_SECONDS = 20.0
+"""How much later than a question to the board may be told that the link is cut."""
 END_SECONDS = 30.0
 CANCEL_SECONDS = 30.0
 
@@ -123,11 +125,29 @@ class ModelServer(abc.ABC):
         To be called when a connection has ended too early.
         """
         if self.alive():
-            self._check_way()
-            if self.use() is not None:
+            lost = self._find_loss()
+            if self._is_there():
+                if lost is not None:
+                    raise lost
                 return
             self._ended.wait(VERDICT_SECONDS)
         raise self._failure or RunError(f"{self._title} has ended.", log=str(self.log))
+
+    def _find_loss(self) -> OhforgeError | None:
+        try:
+            self._check_way()
+        except OhforgeError as lost:
+            return lost
+        return None
+
+    def _is_there(self) -> bool:
+        try:
+            return self.use() is not None
+        except LostConnection:
+            # What runs the server learns of it as well, and knows whether that goes on on the board.
+            if not self._ended.wait(LINK_SECONDS):
+                raise
+            return False
 
     # its life ----------------------------------------------------------------------------------------
 

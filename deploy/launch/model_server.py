@@ -32,6 +32,8 @@ LOOKS = Patience(pause=0.1)
 USE_SECONDS = 3.0
 """Between two questions to the board how much of the model is in memory."""
 DAY = 86400.0
+DEATH_LOOKS, DEATH_PAUSE = 3, 1.0
+"""A program whose connections have ended may still be dying: its core is written, its children are ended."""
 VERDICT_SECONDS = 60.0
 """For finding out why a server has ended: the board's logs are asked."""
 LINK_SECONDS = 20.0
@@ -124,13 +126,16 @@ class ModelServer(abc.ABC):
 
         To be called when a connection has ended too early.
         """
+        lost = self._find_loss() if self.alive() else None
+        for _ in range(DEATH_LOOKS):
+            if not self.alive() or not self._is_there():
+                self._ended.wait(VERDICT_SECONDS)
+                break
+            if lost is not None:
+                raise lost
+            self._ended.wait(DEATH_PAUSE)
         if self.alive():
-            lost = self._find_loss()
-            if self._is_there():
-                if lost is not None:
-                    raise lost
-                return
-            self._ended.wait(VERDICT_SECONDS)
+            return
         raise self._failure or RunError(f"{self._title} has ended.", log=str(self.log))
 
     def _find_loss(self) -> OhforgeError | None:

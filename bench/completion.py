@@ -29,11 +29,11 @@ from core.record_folder import now
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.launch.dry import would_launch
-from deploy.launch.launch import ready_product
+from deploy.launch.launch import name_on_board, ready_product
 from deploy.launch.model_server import ModelServer, ServeOptions
 from deploy.launch.process_use import ProcessUse
 from deploy.launch.request import LaunchRequest
-from deploy.launch.serve import PRODUCT, ready_server, run_with, serve_on_board
+from deploy.launch.serve import PRODUCT, ready_server, run_with, serve_on_board, server_words
 from deploy.run.conditions import Conditions
 from deploy.run.options import RunOptions
 from toolchains.host_toolchain import ToolchainChoice
@@ -129,14 +129,14 @@ def measure_completions(
     return _Completions(session, board, models, record, plan, threads).measure()
 
 
-def would_complete(session: Session, board: Board, models: Sequence[Model], choice: ToolchainChoice) -> list[Would]:
-    """What building and sending the server would do; `session` is a dry one. Raises what its looks raise."""
-    launch = ready_product(session, board, LaunchRequest(program=PRODUCT, choice=choice))
-    return [
-        entry
-        for model in models
-        for entry in would_launch(session, dataclasses.replace(launch, run=run_with(launch.run, model, ())))
-    ]
+def would_complete(session: Session, board: Board, models: Sequence[Model], plan: CompletionPlan) -> list[Would]:
+    """What `measure_completions` would do for a first one; `session` is a dry one. Raises what its looks raise."""
+    launch = ready_product(session, board, LaunchRequest(program=PRODUCT, choice=plan.choice))
+    would: list[Would] = []
+    for model in models:
+        words = server_words(name_on_board(model.path), ServeOptions(context=plan.n_prompt + plan.n_gen))
+        would += would_launch(session, dataclasses.replace(launch, run=run_with(launch.run, model, words)))
+    return would
 
 
 def best_threads(results: Sequence[Mapping[str, Any]], model: str) -> int:
@@ -209,7 +209,7 @@ class _Completions:
                 load_seconds=server.load_seconds,
                 at=now(),
                 run=server.record.name,
-                **_times_of(answer, len(prompt)),
+                **check_times(answer, len(prompt)),
                 **_counted(before, after),
             )
         self._keep(completion)
@@ -255,14 +255,19 @@ class _Completions:
         return [each for each in self.done if each.counts and each.model == configuration.model]
 
     def _flags(self) -> list[Flag]:
-        flags = []
-        for configuration in self.configurations:
-            size = self.models[configuration.model].size
-            read = max((per_token(each, each.read_bytes) or 0.0 for each in self._of(configuration)), default=0.0)
-            if read > READ_SHARE * size:
-                sentence = f"{human_bytes(read)} were read from storage for each token of a completion: the model does not fit into memory"
-                flags.append(Flag(name="storage", sentence=sentence, configuration=configuration.name))
-        return flags
+        found = [storage_flag(each, self.models[each.model].size, self._of(each)) for each in self.configurations]
+        return [flag for flag in found if flag is not None]
+
+
+def storage_flag(configuration: Configuration, model_bytes: int, completions: Sequence[Completion]) -> Flag | None:
+    """What is raised when the weights do not stay in memory."""
+    read = max((per_token(each, each.read_bytes) or 0.0 for each in completions), default=0.0)
+    if read <= READ_SHARE * model_bytes:
+        return None
+    sentence = (
+        f"{human_bytes(read)} were read from storage for each token of a completion: the model does not fit into memory"
+    )
+    return Flag(name="storage", sentence=sentence, configuration=configuration.name)
 
 
 @contextlib.contextmanager
@@ -285,8 +290,8 @@ def prompt_of(endpoint: Endpoint, tokens: int) -> tuple[int, ...]:
         pieces *= 2
 
 
-def _times_of(answer: Answer, asked: int) -> dict[str, Any]:
-    """Raises RunError when the times do not belong to single tokens, or not to a prompt of as many as were `asked`."""
+def check_times(answer: Answer, asked: int) -> dict[str, Any]:
+    """The times of an answer, as fields of `Completion`. Raises RunError when the times do not belong to single tokens, or not to a prompt of as many as were `asked`."""
     clock = [piece.server_ms for piece in answer.pieces]
     arrivals = tuple(piece.at for piece in answer.pieces)
     if not answer.has_token_in_each_piece or len(clock) < LEAST_TOKENS:

@@ -100,7 +100,7 @@ def would_measure(session: Session, request: BenchRequest) -> list[Would]:
             run = _run_of(launch.run, model, bench_words_for(plan, model, threads))
             would += would_launch(session, dataclasses.replace(launch, run=run))
     if plan.completions:
-        would += would_complete(session, board, models, request.choice)
+        would += would_complete(session, board, models, completion_plan(request, plan.at_most))
     return list(dict.fromkeys(would))
 
 
@@ -114,6 +114,18 @@ def make_plan(request: BenchRequest, cores: int) -> Plan:
         seed=request.seed,
         at_most=request.at_most,
         completions=request.completions,
+    )
+
+
+def completion_plan(request: BenchRequest, seconds: float) -> CompletionPlan:
+    """The completions that were asked for, for which so many seconds are left."""
+    return CompletionPlan(
+        count=request.completions,
+        n_prompt=request.n_prompt,
+        n_gen=request.n_gen,
+        seed=request.seed,
+        seconds=seconds,
+        choice=request.choice,
     )
 
 
@@ -250,14 +262,8 @@ class _Bench:
         """Those that were asked for, with the thread counts that were best; returns what speaks against them."""
         if not self.plan.completions:
             return []
-        plan = CompletionPlan(
-            count=self.plan.completions,
-            n_prompt=self.plan.n_prompt,
-            n_gen=self.plan.n_gen,
-            seed=self.plan.seed,
-            seconds=max(0.0, self.plan.at_most - (time.monotonic() - self.began)),
-            choice=self.request.choice,
-        )
+        left = max(0.0, self.plan.at_most - (time.monotonic() - self.began))
+        plan = completion_plan(self.request, left)
         return measure_completions(self.session, self.board, self.models, self.record, plan)
 
     def _is_narrow_enough(self) -> bool:

@@ -1,4 +1,4 @@
-"""A port of a board at a port of this computer, by ``hdc fport``, for as long as it is needed.
+"""A port of a board at a port of this computer, by ``hdc fport`` or SSH, for as long as it is needed.
 
 hdc ends with status 0 whatever it did: only its words tell. Its server holds the forwards, so one outlives the process
 that asked for it, and is gone without a word when the server or the link ends.
@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from core.deadline import Deadline
 from core.errors import BoardError, ForwardLost, OhforgeError, UsageError
@@ -20,6 +21,8 @@ from deploy.hdc.board import HdcBoard
 from deploy.hdc.errors import find_fault, make_error, without_log_lines
 from deploy.hdc.program import Hdc
 from deploy.hdc.servers import find_free_port
+from deploy.ssh.board import SshBoard
+from deploy.ssh.forward import SshForward, forward_ssh_port
 
 ANSWER_SECONDS = 30.0
 PORTS_TRIED = 5
@@ -42,8 +45,21 @@ class Rule:
     """``Forward``: this computer listens; ``Reverse``: the board does."""
 
 
-class Forward:
-    """A port of a board that can be connected to on this computer's loopback."""
+class Forward(Protocol):
+    """A port of a board's loopback that can be connected to on this computer's."""
+
+    @property
+    def local(self) -> int: ...
+
+    @property
+    def remote(self) -> int: ...
+
+    def check(self) -> None:
+        """Raises ForwardLost when it is not forwarded any more."""
+
+
+class HdcForward:
+    """A port that an hdc server forwards."""
 
     def __init__(self, session: Session, board: HdcBoard, local: int, remote: int) -> None:
         self._session, self._board = session, board
@@ -96,17 +112,50 @@ class Forward:
         return ("fport", "rm", self._rule.here, self._rule.there)
 
 
+class SshForwarding:
+    """A port that this process forwards through its own connection to the board, with which it ends."""
+
+    def __init__(self, serial: str, channels: SshForward) -> None:
+        self._serial, self._channels = serial, channels
+        self.local, self.remote = channels.local, channels.remote
+
+    def check(self) -> None:
+        """Raises ForwardLost when the connection has ended."""
+        if not self._channels.is_open():
+            raise ForwardLost(
+                f"Port {self.remote} of board {self._serial} is no longer forwarded to port {self.local} of this "
+                "computer: the connection to the board has ended."
+            )
+
+
 @contextlib.contextmanager
 def forward_port(session: Session, board: Board, remote: int) -> Iterator[Forward]:
     """Forwards a TCP port of the board's loopback to a free port of this computer's while the block runs.
 
     It ends with the block, and with this process however that ends. Raises BoardError when no free port can be had,
-    UsageError for a board that is not behind hdc, and what hdc refuses it with.
+    UsageError for a board whose ports cannot be forwarded, and what hdc refuses it with.
     """
-    hdc_board = require_hdc(board)
+    require_forwarding(board)
+    if isinstance(board, SshBoard):
+        waiting = Deadline.after(ANSWER_SECONDS, f"a connection to board {board.serial}")
+        with forward_ssh_port(board.connect(waiting), remote) as channels:
+            yield SshForwarding(board.serial, channels)
+    elif isinstance(board, HdcBoard):
+        with _forward_by_hdc(session, board, remote) as forward:
+            yield forward
+
+
+def require_forwarding(board: Board) -> None:
+    """Raises UsageError for a board whose ports cannot be forwarded."""
+    if not isinstance(board, HdcBoard | SshBoard):
+        raise UsageError(f"Board {board.serial} is reached neither by hdc nor by SSH: its ports cannot be forwarded.")
+
+
+@contextlib.contextmanager
+def _forward_by_hdc(session: Session, board: HdcBoard, remote: int) -> Iterator[HdcForward]:
     for _ in range(PORTS_TRIED):
-        forward = Forward(session, hdc_board, find_free_port(), remote)
-        with done_if_killed(forward.will, hdc_board.hdc.environment), contextlib.ExitStack() as ending:
+        forward = HdcForward(session, board, find_free_port(), remote)
+        with done_if_killed(forward.will, board.hdc.environment), contextlib.ExitStack() as ending:
             # hdc may have listened, whatever interrupts the answer.
             ending.callback(forward.close)
             if not forward.open():
@@ -119,16 +168,6 @@ def forward_port(session: Session, board: Board, remote: int) -> Iterator[Forwar
         "had been taken by others when hdc was to listen there.",
         remedy="`hdc fport ls` lists those that are forwarded.",
     )
-
-
-def require_hdc(board: Board) -> HdcBoard:
-    """Raises UsageError for a board whose ports cannot be forwarded."""
-    if not isinstance(board, HdcBoard):
-        raise UsageError(
-            f"Board {board.serial} is not reached by hdc, which alone can forward a port.",
-            remedy="Use a board behind hdc; what needs no port works on this one.",
-        )
-    return board
 
 
 def list_forwards(session: Session, hdc: Hdc) -> list[Rule]:

@@ -15,7 +15,7 @@ from core.errors import UsageError
 from core.interrupts import termination_as_interrupt
 from core.session import Session
 from deploy.board.protocol import Board
-from deploy.forward.forward import forward_port, require_hdc
+from deploy.forward.forward import forward_port, require_forwarding
 from deploy.launch.board_server import BoardServer
 from deploy.launch.launch import build_run, files_of_model, name_on_board, ready_product
 from deploy.launch.model_server import LOOPBACK, ServeOptions
@@ -43,7 +43,7 @@ def serve_on_board(
     """
     words = server_words(name_on_board(model.path), options)
     check_model(model)
-    require_hdc(board)
+    require_forwarding(board)
     ready = run_with(run or ready_server(session, board, options), model, words)
     with (
         termination_as_interrupt(),

@@ -43,16 +43,19 @@ case $line in
 esac
 END
 echo "srv  llama_server: listening on http://127.0.0.1:$p" >&2
-nc -s 127.0.0.1 -p $p -L sh ./handler &
+{nc} -s 127.0.0.1 -p $p -L sh ./handler &
 trap 'kill $!; exit 0' TERM
 wait $!
 """
 
 
-def write_server(folder: Path, *, before: str = "", during: str = "") -> Path:
-    """The script. `before` is done before it listens, `during` before each token, of which ``$i`` is the number."""
+def write_server(folder: Path, *, before: str = "", during: str = "", nc: str = "nc") -> Path:
+    """The script. `before` is done before it listens, `during` before each token, of which ``$i`` is the number.
+
+    `nc` is how toybox's is called.
+    """
     program = folder / "llama-server"
-    program.write_text(SERVER.format(before=before, during=during))
+    program.write_text(SERVER.format(before=before, during=during, nc=nc))
     return program
 
 

@@ -144,7 +144,7 @@ def test_the_list_has_all_boards_and_both_directions(session: Session) -> None:
     assert list_forwards(hdc.session, hdc.board.hdc) == []
 
 
-def test_a_board_without_hdc_has_no_ports_to_forward(session: Session, tmp_path: Any) -> None:
+def test_a_board_that_is_reached_otherwise_has_no_ports_to_forward(session: Session, tmp_path: Any) -> None:
     board = LocalBoard(tmp_path / "board")
-    with pytest.raises(UsageError, match="not reached by hdc"), forward_port(session, board, 8080):
+    with pytest.raises(UsageError, match="neither by hdc nor by SSH"), forward_port(session, board, 8080):
         pytest.fail("nothing is forwarded")

@@ -17,7 +17,6 @@ from core.cancelling import CancellableRunner
 from core.deadline import Deadline
 from core.errors import LostConnection, OhforgeError, RunError, explain_exception
 from core.last_will import done_if_killed
-from core.patience import Patience
 from core.session import Session
 from deploy.hdc.board import MAY_STILL_RUN
 from deploy.launch.process_use import ProcessUse
@@ -29,7 +28,7 @@ LISTENS = re.compile(rb"listening on http://127\.0\.0\.1:(\d+)")
 """What llama-server prints when its model is loaded (``tools/server/server.cpp``)."""
 HEALTH, OK = "/health", 200
 ANSWER_SECONDS = 5.0
-LOOKS = Patience(pause=0.1)
+LOOK_SECONDS = 0.1
 USE_SECONDS = 3.0
 """Between two questions to the board how much of the model is in memory."""
 DAY = 86400.0
@@ -128,14 +127,16 @@ class ModelServer(abc.ABC):
         To be called when a connection has ended too early.
         """
         lost = self._find_loss() if self.alive() else None
+        gone = False
         for _ in range(DEATH_LOOKS):
-            if not self.alive() or not self._is_there():
+            gone = not self.alive() or not self._is_there()
+            if gone:
                 self._ended.wait(VERDICT_SECONDS)
                 break
             if lost is not None:
                 raise lost
             self._ended.wait(DEATH_PAUSE)
-        if self.alive():
+        if not gone and self.alive():
             return
         raise self._failure or RunError(f"{self._title} has ended.", log=str(self.log))
 
@@ -231,7 +232,7 @@ class ModelServer(abc.ABC):
 
     def _look(self) -> None:
         """Waits a moment. Raises what has ended the server meanwhile."""
-        if self._ended.wait(LOOKS.pause) and self._failure is not None:
+        if self._ended.wait(LOOK_SECONDS) and self._failure is not None:
             raise self._failure
 
 

@@ -69,7 +69,7 @@ def test_one_that_is_killed_says_so_when_it_is_asked_why(session: Session, tmp_p
 def test_the_time_of_a_server_is_limited_and_that_is_said(session: Session, tmp_path: Path) -> None:
     options = ServeOptions(run=RunOptions(timeout=0.2))
     with (
-        pytest.raises(DeadlineExpired, match="on this computer after 0.2 s"),
+        pytest.raises(DeadlineExpired, match=r"on this computer after 0\.2 s"),
         served(session, tmp_path, options, before="sleep 600"),
     ):
         pytest.fail("it is not ready")

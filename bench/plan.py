@@ -69,6 +69,8 @@ class Plan:
     start_below: float | None = None
     """Temperature in °C that the board has before each run."""
     cool_within: float = 600.0
+    completions: int = 0
+    """How many through llama-server count, of each model."""
 
     def configurations(self, model: str, threads: Sequence[int]) -> list[Configuration]:
         """Each of these thread counts with each combination of settings."""

@@ -40,6 +40,9 @@ class BenchRequest:
     resume: Path | None = None
     """The record of a bench that did not come to its end, which this one goes on with."""
 
+    completions: int = 0
+    """How many through llama-server count, of each model."""
+
     def plan(self, cores: int) -> Plan:
         """What was asked for, on a board with so many cores."""
         return Plan(
@@ -55,6 +58,7 @@ class BenchRequest:
             at_most=self.at_most,
             start_below=self.start_below,
             cool_within=self.cool_within,
+            completions=self.completions,
         )
 
 
@@ -69,6 +73,7 @@ class BenchOutcome:
     def as_json(self) -> dict[str, Any]:
         """The answer of ``bench.llama --json`` and ``bench.mslite --json``."""
         content = self.content
+        completion = content.get("completion") or {}
         return {
             "record": str(self.record),
             "board": content["board"]["serial"],
@@ -80,6 +85,12 @@ class BenchOutcome:
             "flags": content["flags"],
             "notes": content["notes"],
             "ended_because": content["ended_because"],
-            "metrics": {f"{result['configuration']}, {result['test']}": result for result in content["results"]},
+            "metrics": {
+                **{f"{result['configuration']}, {result['test']}": result for result in content["results"]},
+                **{
+                    f"{result['configuration']}, {result['metric']}": result for result in completion.get("results", ())
+                },
+            },
             "series": str(self.record / content["series"]["file"]),
+            "completions": str(self.record / completion["file"]) if completion else None,
         }

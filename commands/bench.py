@@ -105,6 +105,8 @@ MODEL_HELP = "file, or a name that `ohforge model.list` shows; may be given agai
         "cache-k": "Types of the cached keys to measure, such as f16,q8_0.",
         "cache-v": "Types of the cached values.",
         "repack": "Whether weights are copied into another order for the CPU: on, off or on,off.",
+        "completions": "Completions through llama-server that count, of each model with its best thread count: time to the "
+        "first token and of every further one, loading, memory, page faults, reads; 0: none.",
     },
 )
 def llama(
@@ -121,16 +123,21 @@ def llama(
     cache_k: str = "",
     cache_v: str = "",
     repack: str = "",
+    completions: int = 0,
 ) -> Answer:
     """Measure prefill and decode of language models on a board by llama-bench; every sample is kept, and judged."""
+    from bench.completion import check_plan
     from bench.llama import check_tokens, measure_llama, read_axes, would_measure_llama
 
     if discipline.resume:
         request = discipline.read_resumed(session, "llama", model or [])
     else:
         check_tokens(prompt, generate)
+        check_plan(completions, prompt, generate)
         axes = read_axes(batch=batch, ubatch=ubatch, depth=depth, cache_k=cache_k, cache_v=cache_v, repack=repack)
-        request = discipline.read(session, choice, model or [], board, n_prompt=prompt, n_gen=generate, axes=axes)
+        request = discipline.read(
+            session, choice, model or [], board, n_prompt=prompt, n_gen=generate, axes=axes, completions=completions
+        )
     return _perform(session, request, measure_llama, would_measure_llama)
 
 

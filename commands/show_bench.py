@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bench.stats import LEAST_FOR_INTERVAL
+from core.files import human_bytes
+
 if TYPE_CHECKING:
     from bench.compare import Comparison
     from bench.request import BenchOutcome
@@ -23,7 +26,11 @@ def show_bench(console: Console, outcome: BenchOutcome) -> None:
     console.info(
         f"{'speeds' if content['instrument'] == 'llama' else 'times'} ({EMULATED if emulated else 'measured on the board'}):"
     )
-    console.table(COLUMNS, [_row(result, emulated) for result in content["results"]])
+    console.table(
+        COLUMNS, [_row(result, emulated, f"{result['test']} {result['tokens'] or ''}") for result in content["results"]]
+    )
+    if completion := content.get("completion"):
+        _show_completions(console, completion, emulated)
     for flag in content["flags"]:
         where = f"{flag['configuration']}: " if flag["configuration"] else ""
         console.warn(f"NOT VALID ({flag['name']}): {where}{flag['sentence']}")
@@ -33,17 +40,27 @@ def show_bench(console: Console, outcome: BenchOutcome) -> None:
     console.info(f"record: {outcome.record}")
 
 
-def _row(result: Mapping[str, Any], emulated: bool) -> list[str]:
-    known = result["low"] is not None
+def _show_completions(console: Console, completion: Mapping[str, Any], emulated: bool) -> None:
+    title = f"completions by llama-server, {completion['prompt_tokens']} tokens read and {completion['tokens']} written"
+    console.info(f"{title} ({EMULATED if emulated else 'measured on the board'}):")
+    headings = ["METRIC" if name == "TEST" else name for name in COLUMNS]
+    console.table(headings, [_row(result, emulated, result["metric"]) for result in completion["results"]])
+
+
+def _row(result: Mapping[str, Any], emulated: bool, name: str) -> list[str]:
+    def shown(value: float) -> str:
+        return human_bytes(value) if result["unit"] == "bytes" else f"{value:.4g}"
+
+    known = f"{shown(result['low'])} to {shown(result['high'])}" if result["low"] is not None else ""
     return [
         result["model"],
         str(result["threads"]),
         _settings(result.get("settings", {})),
-        f"{result['test']} {result['tokens'] or ''}".rstrip(),
-        f"{result['median']:.4g}",
-        f"{result['low']:.4g} to {result['high']:.4g}" if known else "too few",
-        f"{result['p5']:.4g}",
-        f"{result['p95']:.4g}",
+        name.rstrip(),
+        shown(result["median"]),
+        known or ("too few" if result["n"] < LEAST_FOR_INTERVAL else "-"),
+        shown(result["p5"]),
+        shown(result["p95"]),
         f"{result['cv']:.1%}" if result["cv"] is not None else "-",
         str(result["n"]),
         f"{result['unit']}{' (emulated)' if emulated else ''}",

@@ -161,6 +161,13 @@ class LostConnection(OhforgeError):
     default_remedy = "Reconnect the board and run again; what still runs there is named in the message."
 
 
+class ForwardLost(LostConnection):
+    """A port of the board is no longer forwarded to this computer, while a program was using it."""
+
+    code = "OHF7402"
+    default_remedy = "See whether another program has ended the hdc server (`hdc kill`), and whether the board is still connected; then run again."
+
+
 class TransferStalled(DeadlineExpired):
     """Nothing more of a file reaches the board: it is frozen, or the link is dead without a word."""
 

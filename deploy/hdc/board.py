@@ -9,6 +9,7 @@ second hdc that reports whether it is dead.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import os
@@ -92,6 +93,12 @@ class HdcBoard:
         self._read_profile = read_profile
         self._pause = pause
         self.hdc = hdc
+
+    def in_session(self, session: Session) -> HdcBoard:
+        """The same board for another session, such as one of another thread, with a runner of its own."""
+        twin = copy.copy(self)
+        twin._session = session
+        return twin
 
     @property
     def serial(self) -> str:

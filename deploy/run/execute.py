@@ -57,6 +57,8 @@ def execute(session: Session, board: Board, request: RunRequest) -> RunOutcome:
     with hold_board(session, board, f"run {request.program}"):
         content = first_content(session, board, request, stored)
         record = start_record(session, program=request.program, board=board.serial, content=content)
+        if request.on_record is not None:
+            request.on_record(record.folder)
         with recorded(record), termination_as_interrupt():
             engine, clock = _prepare(session, board, request, stored, agents, record)
             run = _Run(session, board, request, stored, engine, record, clock)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.run.options import RunOptions
@@ -37,3 +39,5 @@ class RunRequest:
     pass_status: bool = False
     """True: a status other than 0 is the caller's to judge, not an error."""
     options: RunOptions = field(default_factory=RunOptions)
+    on_record: Callable[[Path], None] | None = None
+    """Is told the folder of the run's record as soon as that is there."""

@@ -217,6 +217,25 @@ def test_dry_changes_nothing_and_starts_nothing(
             ],
         ),
         (
+            "bench.llama model.gguf --board mine --threads 1 --prompt 8 --generate 2 --completions 3",
+            [
+                ("fetch", "the source of llama 0.5.0-dev", 0),
+                ("build", "llama 0.5.0-dev for arm64 (llama-bench)", None),
+                ("send", "llama-bench", None),
+                ("build", "the agent for arm32", None),
+                ("send", "the agent for arm32", None),
+                ("send", "model.gguf", None),
+                ("run", "./llama-bench -m model.gguf -t 1 -p 8 -n 2 -r 1 -o jsonl", None),
+                ("build", "llama 0.5.0-dev for arm64 (llama-server)", None),
+                ("send", "llama-server", None),
+                (
+                    "run",
+                    "./llama-server -m model.gguf --host 127.0.0.1 --port 0 --offline -c 10 -np 1 --cache-ram 0 -b 512 -ub 512",
+                    None,
+                ),
+            ],
+        ),
+        (
             "bench.mslite model.ms --board mine --threads 1 --loops 5 --warm-up 0 --fp16 on",
             [
                 ("build", "mslite 1 for arm64 (mslite)", None),

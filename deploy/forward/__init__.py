@@ -1,0 +1,1 @@
+"""Ports of a board, reached at ports of this computer."""

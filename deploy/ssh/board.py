@@ -169,6 +169,10 @@ class SshBoard:
         if status != 0:
             raise TransferError(f"{subject}: cat ended with status {status}.")
 
+    def connect(self, deadline: Deadline) -> SshLink:
+        """The board's connection, made when there is none (any more). Raises as `SshLink.open`."""
+        return self._link(deadline)
+
     def close(self) -> None:
         """Ends the connection."""
         if self._opened is not None:

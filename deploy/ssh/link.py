@@ -24,6 +24,7 @@ LOOK_SECONDS = 0.1
 ALIVE_SECONDS = 15
 """Between two packets of an idle link, so that routers on the way do not forget it."""
 CHUNK = 65_536
+LOOPBACK = "127.0.0.1"
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
 
@@ -96,6 +97,15 @@ class SshLink:
                 if deadline.expired:
                     raise deadline.error()
             return None if channel.exit_status < 0 else channel.exit_status
+
+    def open_port(self, port: int) -> paramiko.Channel:
+        """A connection to a TCP port of the board's loopback. Raises LostConnection when the board refuses it."""
+        transport = self._clients[-1].get_transport()
+        try:
+            assert transport is not None, "the link was opened"
+            return transport.open_channel("direct-tcpip", (LOOPBACK, port), (LOOPBACK, 0), timeout=CONNECT_SECONDS)
+        except Exception as error:
+            raise LostConnection(f"Port {port} of board {self._serial} cannot be reached: {_reason(error)}.") from None
 
     @contextlib.contextmanager
     def _channel(self, deadline: Deadline) -> Iterator[paramiko.Channel]:
@@ -212,7 +222,7 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None) -> socket.socket:
             transport = way.get_transport()
             assert transport is not None, "it was logged in to just now"
             return transport.open_channel(
-                "direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=CONNECT_SECONDS
+                "direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=CONNECT_SECONDS
             )  # type: ignore[return-value]
         if hop.command:
             return paramiko.ProxyCommand(hop.command)  # type: ignore[return-value]

@@ -27,7 +27,7 @@ CHANGING = {
 }
 READING = {
     *("bench.compare", "bench.list", "bench.verify"),
-    *("board.info", "board.list", "board.logs", "board.wait", "build.list", "doctor", "model.list"),
+    *("board.info", "board.list", "board.logs", "board.wait", "build.list", "doctor", "eval.grade", "model.list"),
     *("sdk.info", "sdk.list", "sdk.verify", "source.check", "source.explain"),
 }
 

@@ -1,0 +1,47 @@
+"""How verdicts look to people, and to scripts as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.eval.grade_file import GradedLine
+    from bench.eval.grading import Tally, Verdict
+    from core.console import Console
+
+
+def tell_lines(console: Console, lines: Iterable[GradedLine], broken: list[int]) -> Iterator[Verdict]:
+    """Prints each line as JSON where that is asked for, warns of those that are broken, and hands on the verdicts."""
+    for graded in lines:
+        console.result_line(graded.as_json())
+        if graded.verdict is None:
+            broken.append(graded.line)
+            console.warn(f"line {graded.line} is not graded: {graded.fault}.")
+        else:
+            yield graded.verdict
+
+
+def show_tally(console: Console, counts: Tally) -> None:
+    """Shares of right answers with their intervals, and what became of the others."""
+    from bench.eval.intervals import wilson
+
+    if not counts.n:
+        return
+    rows = []
+    for name, right in (
+        ("strict", counts.strict),
+        ("lenient", counts.lenient),
+        ("first box", counts.first_box),
+        ("last box", counts.last_box),
+    ):
+        share = wilson(right, counts.n)
+        rows.append([name, f"{right} of {counts.n}", f"{share.value:.1%}", f"{share.low:.1%} to {share.high:.1%}"])
+    console.table(["RIGHT BY", "ITEMS", "SHARE", "95 % INTERVAL"], rows)
+    console.info(f"by the lenient rules: {_listed(counts.statuses)}")
+    console.info(f"decided by: {_listed(counts.rules)}")
+    console.info(f"cut: {counts.truncated}; without a box: {counts.n - counts.boxed}")
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -121,9 +121,9 @@ def _status(text: str, found: Extraction, right: bool, cut: bool) -> str:
         return RIGHT
     if found.value is not None:
         return WRONG
-    if not text.strip():
-        return EMPTY
-    return TRUNCATED if cut else NO_ANSWER
+    if cut:
+        return TRUNCATED
+    return NO_ANSWER if text.strip() else EMPTY
 
 
 def _shown(value: Fraction | None) -> str | None:

@@ -62,10 +62,10 @@ def test_the_right_answers_of_the_data_sets_are_right_in_a_box_and_behind_a_phra
 def test_no_answer_cut_and_empty_are_told_apart_and_counted() -> None:
     texts = [("Nobody knows.", False), ("Nobody kn", True), ("", False), ("  ", True), (r"\boxed{}", True)]
     verdicts = [grade(text, Fraction(1), cut) for text, cut in texts]
-    assert [verdict.status for verdict in verdicts] == [NO_ANSWER, TRUNCATED, EMPTY, EMPTY, TRUNCATED]
+    assert [verdict.status for verdict in verdicts] == [NO_ANSWER, TRUNCATED, EMPTY, TRUNCATED, TRUNCATED]
     counts = tally([*verdicts, grade("It is 1", Fraction(1)), grade(r"\boxed{2}", Fraction(1))])
     assert (counts.n, counts.strict, counts.lenient) == (7, 0, 1)
-    assert counts.statuses == {"right": 1, "wrong": 1, "no answer": 1, "truncated": 2, "empty": 2}
+    assert counts.statuses == {"right": 1, "wrong": 1, "no answer": 1, "truncated": 3, "empty": 1}
     assert counts.rules == {"none": 4, "box": 2, "last number": 1}
     assert (counts.truncated, counts.no_strict_answer, counts.boxed) == (3, 6, 2)
 

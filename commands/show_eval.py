@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench.eval.grade_file import GradedLine
     from bench.eval.grading import Tally, Verdict
+    from bench.eval.request import EvalOutcome
     from core.console import Console
 
 
@@ -41,6 +42,37 @@ def show_tally(console: Console, counts: Tally) -> None:
     console.info(f"by the lenient rules: {_listed(counts.statuses)}")
     console.info(f"decided by: {_listed(counts.rules)}")
     console.info(f"cut: {counts.truncated}; without a box: {counts.n - counts.boxed}")
+
+
+def show_evaluation(console: Console, outcome: EvalOutcome) -> None:
+    """Accuracies by budget, whether they are valid, and where answers and times come from."""
+    content = outcome.content
+    rows = []
+    for row in content["results"]:
+        told = f" (told {row['told']})" if row["told"] is not None else ""
+        strict, lenient = row["accuracy"]["strict"], row["accuracy"]["lenient"]
+        shares = [f"{share['value']:.1%} ({share['low']:.1%} to {share['high']:.1%})" for share in (strict, lenient)]
+        rows.append(
+            [
+                f"{row['budget']}{told}",
+                *shares,
+                str(row["n"]),
+                str(row["truncated"]),
+                str(row["no_answer"]),
+                row["source"],
+            ]
+        )
+    console.table(["TOKENS", "STRICT (95 %)", "LENIENT (95 %)", "ITEMS", "CUT", "NO ANSWER", "ANSWERS"], rows)
+    for note in content["notes"]:
+        console.warn(note)
+    prefix = content["prefix"]
+    console.info(f"answers under budgets: {prefix['why']} ({prefix['verified']} compared and alike)")
+    if content["valid"]:
+        console.info(f"valid; {content['server']['label']}")
+    else:
+        for flag in content["flags"]:
+            console.warn(f"not valid: {flag['sentence']}")
+    console.info(f"record: {outcome.record}")
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -50,7 +50,7 @@ class AnswersFile:
         try:
             if self._file.write(content) != len(content):
                 raise OSError(next(iter(DISK_FULL)), "the disk took only a part of a line")
-            os.fsync(self._file.fileno())
+            flush_to_disk(self._file.fileno())
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(begin)
@@ -100,7 +100,9 @@ def find_eval(session: Session, name: str) -> Path:
     if name == "latest":
         if (newest := _newest(runs)) is not None:
             return newest
-        raise UsageError(f"There is no record of an evaluation in {runs}.", remedy="Make one with `ohforge eval.gsm8k`.")
+        raise UsageError(
+            f"There is no record of an evaluation in {runs}.", remedy="Make one with `ohforge eval.gsm8k`."
+        )
     for folder in (Path(name).expanduser(), runs / name):
         if (folder / FILE).is_file():
             return folder
@@ -129,6 +131,10 @@ def read_eval(folder: Path) -> dict[str, Any]:
     if fault := find_fault(content, SCHEMA_FILE):
         raise InvalidData(f"{folder / FILE} is not of its form: {fault[1]}")
     return content
+
+
+def flush_to_disk(descriptor: int) -> None:
+    os.fsync(descriptor)
 
 
 def _newest(runs: Path) -> Path | None:

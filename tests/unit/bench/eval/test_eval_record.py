@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
 
+from bench.eval import record
 from bench.eval.record import AnswersFile, find_eval, read_answers
 from core.errors import InvalidData, NotEnoughSpace, UsageError
 from core.session import Session
@@ -47,8 +47,8 @@ def test_a_full_disk_leaves_the_answers_before_and_no_part_of_the_last(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(NotEnoughSpace, match="--resume|All answers"):
+        patched.setattr(record, "flush_to_disk", full)
+        with pytest.raises(NotEnoughSpace, match="All answers but the last are kept"):
             answers.add({"id": "b"})
     answers.add({"id": "c"})
     answers.close()

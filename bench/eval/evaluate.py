@@ -151,7 +151,7 @@ def _begin(
     session: Session, request: EvalRequest, plan: EvalPlan, data: DataFile, count: int, items: Sequence[Item]
 ) -> EvalRecord:
     started = now()
-    folder = make_eval_folder(session, started, request.model or "model")
+    folder = make_eval_folder(session, started, request.model.rpartition("/")[2].removesuffix(".gguf") or "model")
     template = read_prompt(plan.prompt)
     return EvalRecord(
         folder,

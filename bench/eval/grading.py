@@ -113,7 +113,7 @@ def tally(verdicts: Iterable[Verdict]) -> Tally:
             last_box=verdict.last_box_right,
         )
     names = ("n", "strict", "lenient", "truncated", "no_strict_answer", "boxed", "first_box", "last_box")
-    return Tally(statuses=dict(statuses), rules=dict(rules), **{name: counts[name] for name in names})
+    return Tally(statuses=dict(statuses), rules=dict(rules), **{name: int(counts[name]) for name in names})
 
 
 def _status(text: str, found: Extraction, right: bool, cut: bool) -> str:

@@ -63,6 +63,7 @@ class ModelServer:
     markers: tuple[str, ...] = MARKERS
     adds_bos: bool = False
     is_llama: bool = True
+    models: tuple[str, ...] = ("stub",)
     cached: int = 0
     """Tokens of each prompt that a llama-server says it took from its cache."""
     merged: int = 1
@@ -159,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/health":
             self._send_json(200, {"status": "ok"})
         elif self.path == "/v1/models":
-            self._send_json(200, {"data": [{"id": "stub"}]})
+            self._send_json(200, {"data": [{"id": name} for name in server.models]})
         elif self.path == "/props" and server.is_llama:
             self._send_json(
                 200,

@@ -51,6 +51,7 @@ def answer_line(asked: Asked, answer: Answer, budgets: Iterable[int]) -> tuple[d
         "context_exceeded": answer.context_exceeded,
         "generated": answer.generated,
         "counted_by": answer.counted_by,
+        "token_in_each_piece": answer.has_token_in_each_piece,
         "evaluated": answer.prompt_tokens,
         "cached": answer.cached_tokens,
         "seconds": round(answer.seconds, 6),

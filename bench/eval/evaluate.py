@@ -39,6 +39,7 @@ from core.deadline import Deadline
 from core.dry import Would
 from core.errors import (
     AnswerCut,
+    EndpointSilent,
     EndpointUnreached,
     IntegrityError,
     OhforgeError,
@@ -302,7 +303,7 @@ class _Evaluation:
             ask = dataclasses.replace(ask, seed=self.plan.sampling_seed)
             sent = now()
             answer = self.server.endpoint.answer(ask, self._heed_stop)
-        except (AnswerCut, EndpointUnreached):
+        except (AnswerCut, EndpointSilent, EndpointUnreached):
             self.server.check()
             raise
         except OhforgeError as error:

@@ -97,7 +97,7 @@ class Progress:
             known.whole = dict(verdicts)
             known.generated = line["generated"]
             self.cut_whole += bool(line["truncated"])
-            if self.cuts and line["generated"] != len(line["pieces"]):
+            if self.cuts and not line["token_in_each_piece"]:
                 self.cuts = False
                 self.why = "the server sends several tokens in one piece, so that no budget can be cut from an answer"
             known.beginnings = {

@@ -139,11 +139,13 @@ def test_a_told_budget_stands_in_the_prompt_and_has_answers_of_its_own(
 def test_an_openai_server_is_asked_several_questions_at_once_and_counts_the_same(
     server: ModelServer, ask: Callable[..., EvalOutcome]
 ) -> None:
+    server.counts_end = True
     outcome = ask(openai=True, concurrency=4, budgets=(10, 20))
     assert by_budget(outcome) == {10: 8 / 40, 20: 18 / 40, 1024: 29 / 40}
     assert server.most_at_once <= 4
     assert outcome.content["server"]["interface"] == "/v1/chat/completions"
     assert outcome.content["model"]["name"] == "stub"
+    assert outcome.content["prefix"]["used"] is True
 
 
 def test_a_llama_server_is_asked_one_question_at_a_time(ask: Callable[..., EvalOutcome]) -> None:

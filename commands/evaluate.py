@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from commands.command import Answer, FlagGroup, command
 from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN
-from core.errors import UsageError
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
@@ -123,8 +122,6 @@ def gsm8k(
     from commands.show_eval import show_evaluation
     from core.dry import tell
 
-    if sum(map(bool, (endpoint, on_host, board))) > 1:
-        raise UsageError("--endpoint, --on-host and --board each say who answers.", remedy="Name one of them.")
     request = EvalRequest(
         model=model,
         endpoint=endpoint,

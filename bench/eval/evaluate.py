@@ -34,7 +34,7 @@ from bench.eval.record import (
 )
 from bench.eval.request import EvalOutcome, EvalPlan, EvalRequest, plan_of
 from bench.eval.results import count_results, find_flags, find_notes, is_narrow_enough
-from bench.eval.servers import ENDPOINT, HOST, LLAMA, OPENAI, Server, reach_server, would_serve
+from bench.eval.servers import LLAMA, Server, reach_server, would_serve
 from core.deadline import Deadline
 from core.dry import Would
 from core.errors import (
@@ -94,22 +94,7 @@ def _go_on(session: Session, request: EvalRequest, folder: Path) -> EvalOutcome:
     (folder / SUMS).unlink(missing_ok=True)
     times = {**old["times"], "ended": None}
     record = EvalRecord(folder, {**old, "state": "running", "times": times, "error": None})
-    return _perform(session, _as_before(request, plan, old), plan, items, record, old)
-
-
-def _as_before(request: EvalRequest, plan: EvalPlan, old: dict[str, Any]) -> EvalRequest:
-    """The request of a record that is gone on with; a server that is named now may have another address."""
-    server = old["server"] or {}
-    named = bool(request.endpoint or request.on_host or request.board)
-    return dataclasses.replace(
-        request,
-        plan=plan,
-        model=old["model"]["given"],
-        endpoint=request.endpoint or ("" if named or server.get("answers_from") != ENDPOINT else server["url"]),
-        on_host=request.on_host or (not named and server.get("answers_from") == HOST),
-        board=request.board or ("" if named else server.get("board") or ""),
-        openai=request.openai or server.get("kind") == OPENAI,
-    )
+    return _perform(session, request.as_before(old), plan, items, record, old)
 
 
 def _perform(
@@ -137,8 +122,7 @@ def _held(session: Session, folder: Path) -> AbstractContextManager[bool]:
 def would_evaluate(session: Session, request: EvalRequest) -> list[Would]:
     """What `evaluate` would do; `session` is a dry one."""
     if request.resume is not None:
-        old = read_eval(request.resume)
-        request = _as_before(request, plan_of(old), old)
+        request = request.as_before(read_eval(request.resume))
     plan = request.plan
     would = would_find_data(session, plan.data)
     if not request.endpoint:
@@ -164,6 +148,7 @@ def _begin(
             "ohforge": importlib.metadata.version("ohforge"),
             "times": {"clock": "host", "started": started, "ended": None},
             "model": {"name": request.model, "given": request.model, "sha256": None, "size": None},
+            "where": request.where,
             "server": None,
             "data": {
                 "name": data.name,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.endpoint.client import SILENCE_SECONDS
+from bench.endpoint.client import SILENCE_SECONDS, check_address
 from bench.eval.prompts import DIRECT, TOLD_BUDGET, check_budgets, told_tokens
 from core.errors import UsageError
 from toolchains.host_toolchain import ToolchainChoice
 
 MOST_TOKENS = 1024
 TOLD_SHARE = 0.5
+WHERE = ("endpoint", "on_host", "board", "openai", "threads")
+"""Fields of a request that say who answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,27 @@ class EvalRequest:
     plan: EvalPlan = field(default_factory=EvalPlan)
     resume: Path | None = None
     """Folder of the record that is gone on with; the plan is then that record's."""
+
+    def __post_init__(self) -> None:
+        if self.endpoint:
+            object.__setattr__(self, "endpoint", check_address(self.endpoint))
+        if sum(map(bool, (self.endpoint, self.on_host, self.board))) > 1:
+            raise UsageError("--endpoint, --on-host and --board each say who answers.", remedy="Name one of them.")
+        if not (self.endpoint or self.model or self.resume):
+            raise UsageError(
+                "There is no model.", remedy="Name a .gguf file, or a name that `ohforge model.list` shows."
+            )
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Who answers, as a record keeps it so that it can be gone on with."""
+        return {name: getattr(self, name) for name in WHERE}
+
+    def as_before(self, content: Mapping[str, Any]) -> EvalRequest:
+        """The same with a record's plan and model; who answers is taken from there, too, unless it is said anew."""
+        is_said = bool(self.endpoint or self.on_host or self.board)
+        where = {} if is_said else content["where"]
+        return replace(self, plan=plan_of(content), model=content["model"]["given"], **where)
 
     @property
     def longest_answer(self) -> int:

@@ -87,8 +87,9 @@ def _reach_endpoint(session: Session, request: EvalRequest) -> Iterator[Server]:
 @contextlib.contextmanager
 def _serve_here(session: Session, request: EvalRequest, folder: Path) -> Iterator[Server]:
     from deploy.launch.serve_host import serve_on_host
+    from native.models.models import find_model
 
-    model = _find_model(session, request)
+    model = find_model(session, request.model)
     with (
         serve_on_host(session, model, _options(request), folder / "server") as running,
         Endpoint(session, running.url, silence=request.silence) as endpoint,
@@ -100,9 +101,10 @@ def _serve_here(session: Session, request: EvalRequest, folder: Path) -> Iterato
 def _serve_on_board(session: Session, request: EvalRequest, folder: Path) -> Iterator[Server]:
     from deploy.hdc.choose import choose_board
     from deploy.launch.serve import ready_server, serve_on_board
+    from native.models.models import find_model
 
     board = choose_board(session, request.board)
-    model = _find_model(session, request)
+    model = find_model(session, request.model)
     options = _options(request)
     run = ready_server(session, board, options)
     inner = session.with_settings(runs_dir=str(folder / "runs")).quietly()
@@ -111,14 +113,6 @@ def _serve_on_board(session: Session, request: EvalRequest, folder: Path) -> Ite
         Endpoint(session, running.url, silence=request.silence) as endpoint,
     ):
         yield _started(endpoint, model, running, answers_from=BOARD, board=board.serial, emulated=board.emulated)
-
-
-def _find_model(session: Session, request: EvalRequest) -> Model:
-    from native.models.models import find_model
-
-    if not request.model:
-        raise UsageError("There is no model.", remedy="Name a .gguf file, or a name that `ohforge model.list` shows.")
-    return find_model(session, request.model)
 
 
 def _options(request: EvalRequest) -> ServeOptions:

@@ -172,6 +172,23 @@ def test_a_cut_answer_ends_it_and_the_rest_is_asked_later(
         ask(resume=True)
 
 
+def test_a_server_that_was_not_there_is_asked_when_it_is(
+    server: ModelServer, ask: Callable[..., EvalOutcome], session: Session
+) -> None:
+    server.fault("status", code=400, said="loading went wrong")
+    with pytest.raises(EndpointRefused):
+        ask(limit=2, openai=True)
+    server.is_llama = False
+    outcome = ask(resume=True)
+    assert (outcome.content["results"][-1]["n"], outcome.content["server"]["kind"]) == (2, "openai")
+
+
+def test_a_password_in_an_address_comes_into_no_record(session: Session) -> None:
+    with pytest.raises(UsageError):
+        EvalRequest(endpoint="http://me:sk-1@127.0.0.1:9")
+    assert not session.settings.runs.exists()
+
+
 def test_a_full_disk_at_the_seventh_answer_loses_none_of_the_six(
     server: ModelServer, ask: Callable[..., EvalOutcome], session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ from core.errors import (
     EndpointSilent,
     EndpointUnreached,
     IntegrityError,
+    Interrupted,
     OhforgeError,
     TemplateUnfit,
     UnlikeRecords,
@@ -210,9 +211,14 @@ class _Evaluation:
             with self.console.progress("asked", len(self.items), unit="questions") as self.bar:
                 self._show_progress(len(self.progress.complete_items()))
                 because = self._ask_all()
-        except BaseException:
+        except BaseException as end:
             with contextlib.suppress(OSError):
                 self._save(None)
+            if isinstance(end, KeyboardInterrupt):
+                raise Interrupted(
+                    f"Interrupted; {self.count} answers are kept.",
+                    remedy=f"Go on with `ohforge eval.gsm8k --resume {self.record.folder.name}`.",
+                ) from None
             raise
         finally:
             self.answers.close()

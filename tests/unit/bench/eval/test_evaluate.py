@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.endpoint.client import KEY_VARIABLE
+from bench.endpoint.answer import Answer
+from bench.endpoint.client import KEY_VARIABLE, Endpoint
 from bench.eval import record as records
 from bench.eval.evaluate import evaluate
 from bench.eval.record import ANSWERS, find_eval, read_answers, read_eval
@@ -18,6 +19,7 @@ from core.errors import (
     AnswerCut,
     EndpointRefused,
     IntegrityError,
+    Interrupted,
     NotEnoughSpace,
     TemplateUnfit,
     UnlikeRecords,
@@ -170,6 +172,26 @@ def test_a_cut_answer_ends_it_and_the_rest_is_asked_later(
     assert len(asked) == len(set(asked)) == len(server.asked()) - 1
     with pytest.raises(UsageError, match="has come to its end"):
         ask(resume=True)
+
+
+def test_ctrl_c_keeps_the_answers_and_says_how_to_go_on(
+    ask: Callable[..., EvalOutcome], session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, calls = Endpoint.answer, iter(range(100))
+
+    def stopped(self: Endpoint, *arguments: Any) -> Answer:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return answer(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Endpoint, "answer", stopped)
+        with pytest.raises(Interrupted, match="3 answers are kept") as end:
+            ask(limit=5)
+    folder = find_eval(session, "latest")
+    assert f"--resume {folder.name}" in end.value.remedy
+    assert (read_eval(folder)["state"], read_eval(folder)["answers"]["count"]) == ("interrupted", 3)
+    assert ask(resume=True).content["results"][-1]["n"] == 5
 
 
 def test_a_server_that_was_not_there_is_asked_when_it_is(

@@ -68,20 +68,27 @@ QUESTIONS = FlagGroup(
 
 @command(
     positional=("file",),
-    help={"file": "JSON lines, each with text, gold and optionally truncated (true or false) and id."},
+    help={
+        "file": "JSON lines, each with text, gold and optionally truncated (true or false) and id.",
+        "math-verify": "Ask math-verify as well, which must be installed, and list where it thinks otherwise.",
+    },
 )
-def grade(session: Session, file: str) -> Answer:
+def grade(session: Session, file: str, math_verify: bool = False) -> Answer:
     """Judge answers that are there already, strictly and leniently; with --json one verdict a line."""
+    from contextlib import nullcontext
     from pathlib import Path
 
     from bench.eval.grade_file import grade_file
     from bench.eval.grading import tally
-    from commands.show_eval import show_tally, tell_lines
+    from bench.eval.second_opinion import MathVerify
+    from commands.show_eval import LineTeller, show_tally
     from core.errors import InvalidData
 
-    broken: list[int] = []
-    show_tally(session.console, tally(tell_lines(session.console, grade_file(Path(file).expanduser()), broken)))
-    return Answer(exit_status=InvalidData.category.value if broken else 0, by_lines=True)
+    with MathVerify() if math_verify else nullcontext() as second:
+        teller = LineTeller(session.console, second)
+        show_tally(session.console, tally(teller.tell(grade_file(Path(file).expanduser()))))
+    teller.sum_up()
+    return Answer(exit_status=InvalidData.category.value if teller.broken else 0, by_lines=True)
 
 
 @command(

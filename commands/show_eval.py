@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from bench.eval.grade_file import with_second_opinion
 
 if TYPE_CHECKING:
     from bench.eval.grade_file import GradedLine
     from bench.eval.grading import Tally, Verdict
     from bench.eval.request import EvalOutcome
+    from bench.eval.second_opinion import MathVerify
     from core.console import Console
 
+DISPUTED = "of another opinion"
 
-def tell_lines(console: Console, lines: Iterable[GradedLine], broken: list[int]) -> Iterator[Verdict]:
-    """Prints each line as JSON where that is asked for, warns of those that are broken, and hands on the verdicts."""
-    for graded in lines:
-        console.result_line(graded.as_json())
-        if graded.verdict is None:
-            broken.append(graded.line)
-            console.warn(f"line {graded.line} is not graded: {graded.fault}.")
-        else:
+
+class LineTeller:
+    """Prints graded lines as JSON where that is asked for, and warns of those that are broken."""
+
+    def __init__(self, console: Console, second: MathVerify | None = None) -> None:
+        self._console = console
+        self._second = second
+        self._opinions: Counter[str] = Counter()
+        self.broken = 0
+
+    def tell(self, lines: Iterable[GradedLine]) -> Iterator[Verdict]:
+        """Hands on the verdicts, as they come."""
+        for line in lines:
+            graded = with_second_opinion(line, self._second) if self._second is not None else line
+            self._console.result_line(graded.as_json())
+            if graded.verdict is None:
+                self.broken += 1
+                self._console.warn(f"line {graded.line} is not graded: {graded.fault}.")
+                continue
+            if graded.second_opinion is not None:
+                self._opinions[graded.second_opinion] += 1
+            if graded.is_disputed:
+                self._opinions[DISPUTED] += 1
+                self._console.info(
+                    f"line {graded.line}: math-verify says {graded.second_opinion}, these rules say "
+                    f"{graded.verdict.status} ({graded.verdict.extracted or 'no number'})"
+                )
             yield graded.verdict
+
+    def sum_up(self) -> None:
+        if self._second is not None:
+            self._console.info(f"math-verify: {_listed(self._opinions) or 'nothing to judge'}")
 
 
 def show_tally(console: Console, counts: Tally) -> None:
@@ -75,5 +103,5 @@ def show_evaluation(console: Console, outcome: EvalOutcome) -> None:
     console.info(f"record: {outcome.record}")
 
 
-def _listed(counts: dict[str, int]) -> str:
+def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())

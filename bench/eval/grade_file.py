@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from bench.eval.grading import Verdict, grade, read_gold
+from bench.eval.second_opinion import RIGHT, WRONG, MathVerify, Question
 from core.data_file import find_fault
 from core.errors import UsageError
 
@@ -45,13 +46,23 @@ class GradedLine:
     answer: Answer | None = None
     verdict: Verdict | None = None
     fault: str = ""
+    second_opinion: str | None = None
+    """What math-verify says, one of the words in `bench.eval.second_opinion`; None: it was not asked."""
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether both have an opinion, and not the same."""
+        if self.verdict is None or self.second_opinion not in (RIGHT, WRONG):
+            return False
+        return self.verdict.lenient != (self.second_opinion == RIGHT)
 
     def as_json(self) -> dict[str, Any]:
         if self.verdict is None:
             none = {"strict": None, "lenient": None, "extracted": None, "status": "broken", "fault": self.fault}
             return {"line": self.line, **none}
         named = {"id": self.answer.id} if self.answer is not None and self.answer.id is not None else {}
-        return {"line": self.line, **named, **self.verdict.as_json()}
+        second = {"math_verify": self.second_opinion} if self.second_opinion is not None else {}
+        return {"line": self.line, **named, **self.verdict.as_json(), **second}
 
 
 def grade_file(path: Path) -> Iterator[GradedLine]:
@@ -74,6 +85,14 @@ def grade_file(path: Path) -> Iterator[GradedLine]:
                     line = file.readline(LONGEST_LINE)
             elif line.strip():
                 yield _grade_line(number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+
+
+def with_second_opinion(graded: GradedLine, second: MathVerify) -> GradedLine:
+    """The same line with what math-verify thinks of its answer; a line without one as it is."""
+    if graded.answer is None:
+        return graded
+    question = Question(text=graded.answer.text, gold=graded.answer.gold)
+    return replace(graded, second_opinion=second.judge(question))
 
 
 def _grade_line(number: int, line: bytes) -> GradedLine:

@@ -146,3 +146,25 @@ def gsm8k(
     outcome = evaluate(session, request)
     show_evaluation(session.console, outcome)
     return Answer(outcome.as_json())
+
+
+@command(
+    positional=("record",),
+    changes=True,
+    dry=True,
+    help={"record": "Folder of an evaluation's record, its name below runs/, or latest."},
+)
+def regrade(session: Session, record: str) -> Answer:
+    """Judge the answers of an evaluation again, by the rules of this version, without asking the model."""
+    from bench.eval.record import find_eval
+    from bench.eval.regrade import regrade as judge_again
+    from bench.eval.regrade import would_regrade
+    from commands.show_eval import show_regraded
+    from core.dry import tell
+
+    folder = find_eval(session, record)
+    if session.dry:
+        return Answer(tell(session.console, would_regrade(folder)))
+    regraded = judge_again(session, folder)
+    show_regraded(session.console, regraded)
+    return Answer(regraded.as_json())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.eval.grade_file import with_second_opinion
+from bench.eval.grading import GRADER
+from bench.eval.record import WHOLE
 
 if TYPE_CHECKING:
     from bench.eval.grade_file import GradedLine
     from bench.eval.grading import Tally, Verdict
+    from bench.eval.regrade import Regraded
     from bench.eval.request import EvalOutcome
     from bench.eval.second_opinion import MathVerify
     from core.console import Console
@@ -101,6 +104,23 @@ def show_evaluation(console: Console, outcome: EvalOutcome) -> None:
         for flag in content["flags"]:
             console.warn(f"not valid: {flag['sentence']}")
     console.info(f"record: {outcome.record}")
+
+
+def show_regraded(console: Console, regraded: Regraded) -> None:
+    """The verdicts that are others now, and the accuracies."""
+    for change in regraded.changes:
+        where = "" if change.budget == WHOLE else f" after {change.budget} tokens"
+        console.info(f"  {change.id}{where}: {_verdict(change.was)} before, {_verdict(change.now)} now")
+    show_evaluation(console, regraded.outcome)
+    console.info(
+        f"rules {regraded.grader_was} before, {GRADER} now: {len(regraded.changes)} other verdicts on {regraded.answers} answers"
+    )
+
+
+def _verdict(verdict: Mapping[str, Any] | None) -> str:
+    if verdict is None:
+        return "none"
+    return f"{verdict['status']} ({verdict['extracted'] or 'nothing'}{' by ' + verdict['rule'] if verdict['rule'] else ''})"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

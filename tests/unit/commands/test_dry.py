@@ -34,6 +34,7 @@ NEEDED: dict[str, dict[str, list[str]]] = {
     "data.fetch": {"name": ["gsm8k", "example", "gsmk"]},
     "board.push": {"source": ["hello", "project", "nosuch"], "target": ["/data/local/tmp/x", "/data/local/tmp/", "x"]},
     "source.build": {"tree": ["tree", "tree/build", "project"]},
+    "eval.regrade": {"record": ["latest", "project", "nosuch"]},
     "board.pull": {"source": ["/data/local/tmp/x", "../x"], "target": ["hello", "new", "project"]},
 }
 """Task → words that it cannot do without."""

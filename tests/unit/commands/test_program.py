@@ -28,7 +28,7 @@ CHANGING = {
         "build.clean",
         "data.fetch",
         "demo",
-        "eval.gsm8k",
+        "eval.gsm8k", "eval.regrade",
         "model.fetch",
         "model.fit",
         "model.inspect",

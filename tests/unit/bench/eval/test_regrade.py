@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.eval.evaluate import evaluate
 from bench.eval.grading import GRADER
 from bench.eval.record import read_answers, read_eval
 from bench.eval.regrade import regrade
-from bench.eval.request import EvalOutcome, EvalPlan, EvalRequest
+from bench.eval.request import EvalOutcome
 from core.errors import UsageError
 from core.record_folder import FILE, check_record, write_sums
 from core.session import Session
-from tests.shared.model_server import ModelServer
-from tests.support.asked_models import known_answer, write_questions
 from tests.support.command_line import said_by
-
-BUDGETS = (10, 20)
-
-
-@pytest.fixture
-def outcome(session: Session, tmp_path: Path) -> EvalOutcome:
-    """Forty questions, of which 29 are right, 8 of them within 10 tokens and 18 within 20."""
-    with ModelServer(answer=known_answer) as server:
-        questions = write_questions(tmp_path / "forty.jsonl")
-        plan = EvalPlan(data=str(questions), budgets=BUDGETS)
-        return evaluate(session, EvalRequest(endpoint=server.url, plan=plan))
 
 
 def change_lines(outcome: EvalOutcome, change: Callable[[dict[str, Any]], None]) -> None:

@@ -51,6 +51,16 @@ def test_times_are_the_servers_behind_the_first_token(outcome: EvalOutcome) -> N
     assert list(again.seconds) == [piece["at"] for piece in whole["pieces"]]
 
 
+def test_the_token_that_ends_an_answer_counts_although_it_has_no_piece(outcome: EvalOutcome) -> None:
+    whole = next(line for line in read_answers(outcome.record) if line["purpose"] == ANSWER)
+    count = len(whole["pieces"])
+    whole.update(generated=count + 1, seconds=99.0)
+    (outcome.record / "answers.jsonl").write_text(json.dumps(whole) + "\n")
+    (answer,) = read_timed_answers(outcome.record)
+    assert (len(answer.pieces), answer.seconds[-1]) == (count + 1, 99.0)
+    assert [answer.within_tokens(tokens).truncated for tokens in (count, count + 1)] == [True, False]
+
+
 def test_a_benchs_speeds_give_the_times_of_a_board_and_say_so(
     session: Session, tmp_path: Path, outcome: EvalOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +77,7 @@ def test_a_benchs_speeds_give_the_times_of_a_board_and_say_so(
     assert shares(time_curve("m", timed, budgets, latency.source)) == [
         sum(t <= budget for t in ready) / 40 for budget in budgets
     ]
-    with pytest.raises(UsageError, match=r"no speeds of both prefill and decode for other; its models: tiny$"):
+    with pytest.raises(UsageError, match=r"no speeds of both prefill and decode for other; its models: tiny\.$"):
         board_latency(bench, "other")
 
 

@@ -2,12 +2,13 @@
 
 from invoke.collection import Collection
 
-from commands import bench, board, build, host, model, restart, sdk, source, toolchain
+from commands import bench, board, build, data, evaluate, host, model, restart, sdk, source, toolchain
 from core.settings import defaults
 
 ns = Collection()
-for module in (sdk, toolchain, build, model, board, bench, source):
+for module in (sdk, toolchain, build, model, board, bench, data, source):
     ns.add_collection(Collection.from_module(module))
+ns.add_collection(Collection.from_module(evaluate, name="eval"))
 for task in (restart.reboot, restart.wait_):
     ns.collections["board"].add_task(task)
 ns.add_task(host.doctor)

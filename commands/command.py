@@ -26,6 +26,8 @@ class Answer:
 
     value: dict[str, Any] = field(default_factory=dict)
     exit_status: int = 0
+    by_lines: bool = False
+    """The answer was given as it came, one JSON object a line; there is no other one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +163,8 @@ def command(
             for name, group in grouped.items():
                 kwargs[name] = group.take(kwargs)
             answer = body(session, *args, **kwargs) or Answer()
-            session.console.result({"ok": answer.exit_status == 0, **answer.value})
+            if not answer.by_lines:
+                session.console.result({"ok": answer.exit_status == 0, **answer.value})
             if answer.exit_status:
                 raise Exit(code=answer.exit_status)
 

@@ -122,14 +122,11 @@ class Console:
 
     def result(self, value: dict[str, Any]) -> None:
         """The one JSON object of ``--json``; nothing otherwise."""
-        if self.json_mode:
-            text = json.dumps(value, ensure_ascii=False, indent=2)
-            try:
-                text.encode(sys.stdout.encoding or "utf-8")
-            except UnicodeEncodeError:  # Words of the command line and names of files may be of bytes that are no text.
-                text = json.dumps(value, indent=2)
-            sys.stdout.write(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
-            sys.stdout.flush()
+        self._write_json(value, indent=2)
+
+    def result_line(self, value: dict[str, Any]) -> None:
+        """One of many JSON objects, each on a line, of a task that answers so with ``--json``; nothing otherwise."""
+        self._write_json(value, indent=None)
 
     @contextlib.contextmanager
     def progress(self, title: str, total: float | None = None, unit: str = "bytes") -> Iterator[Progress]:
@@ -141,6 +138,16 @@ class Console:
                 yield bar
         else:
             yield _Plain(self, title, total, unit)
+
+    def _write_json(self, value: dict[str, Any], indent: int | None) -> None:
+        if self.json_mode:
+            text = json.dumps(value, ensure_ascii=False, indent=indent)
+            try:
+                text.encode(sys.stdout.encoding or "utf-8")
+            except UnicodeEncodeError:  # Words of the command line and names of files may be of bytes that are no text.
+                text = json.dumps(value, indent=indent)
+            sys.stdout.write(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+            sys.stdout.flush()
 
     def _line(self, text: str, style: str = "", stream: TextIO | None = None) -> None:
         stream, text = stream or self.out, without_controls(text)

@@ -44,7 +44,7 @@ class RecordFolder:
         times = {**self.content["times"], "ended": now()}
         try:
             self.save(state=state, times=times, error=error.as_json() if error is not None else None, **changes)
-            _write_sums(self.folder)
+            write_sums(self.folder)
         except OSError as full:
             # What ended the work weighs more than that it cannot be noted.
             if error is None or full.errno not in DISK_FULL:
@@ -108,7 +108,8 @@ def check_record(folder: Path) -> RecordCheck:
     )
 
 
-def _write_sums(folder: Path) -> None:
+def write_sums(folder: Path) -> None:
+    """Writes the hashes of all files of a record, as it does at its end and after whatever changes it on purpose."""
     lines = [f"{sha256_file(folder / name)}  {name}\n" for name in sorted(_files_of(folder))]
     write_atomic(folder / SUMS, "".join(lines).encode("utf-8", "surrogateescape"))
 

@@ -80,5 +80,8 @@ class Answer:
 
     @property
     def has_token_in_each_piece(self) -> bool:
-        """Whether the n-th piece is the n-th token, as a budget in tokens wants it."""
-        return self.generated == len(self.pieces)
+        """Whether the n-th piece is the n-th token, as a budget in tokens wants it.
+
+        Servers count the token by which the model ends its answer, and most of them send no piece for it.
+        """
+        return self.generated - len(self.pieces) in ((0, 1) if self.finish == STOP else (0,))

@@ -75,6 +75,8 @@ class Endpoint:
         self.model = model
         self._session, self._silence, self._patience, self._sleep = session, silence, patience, sleep
         self._key = read_key()
+        if self._key and self.url.startswith("http:") and host not in LOOPBACK:
+            session.console.warn(f"the key of {KEY_VARIABLE} goes to {self.url} unencrypted")
         self._http = httpx.Client(
             headers={"Accept-Encoding": "identity", **({"Authorization": f"Bearer {self._key}"} if self._key else {})},
             timeout=httpx.Timeout(silence, connect=CONNECT_SECONDS),

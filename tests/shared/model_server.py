@@ -63,6 +63,9 @@ class ModelServer:
     markers: tuple[str, ...] = MARKERS
     adds_bos: bool = False
     is_llama: bool = True
+    counts_end: bool = False
+    """Whether the token by which an answer ends is counted, as most servers with OpenAI's interface do."""
+    models: tuple[str, ...] = ("stub",)
     cached: int = 0
     """Tokens of each prompt that a llama-server says it took from its cache."""
     merged: int = 1
@@ -159,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/health":
             self._send_json(200, {"status": "ok"})
         elif self.path == "/v1/models":
-            self._send_json(200, {"data": [{"id": "stub"}]})
+            self._send_json(200, {"data": [{"id": name} for name in server.models]})
         elif self.path == "/props" and server.is_llama:
             self._send_json(
                 200,
@@ -305,14 +308,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if is_chat:
             yield {"model": "stub", "choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]}
-        merged = self.server_of_test.merged
+        merged, ends = self.server_of_test.merged, self.server_of_test.counts_end and finished
         for place in range(0, len(pieces), merged):
             text = "".join(pieces[place : place + merged])
             inner: dict[str, Any] = {"delta": {"content": text}} if is_chat else {"text": text}
             yield {"model": "stub", "choices": [{"index": 0, "finish_reason": None, **inner}]}
         yield {"choices": [{"index": 0, "finish_reason": "stop" if finished else "length", "delta": {}, "text": ""}]}
         if body.get("stream_options", {}).get("include_usage"):
-            yield {"choices": [], "usage": {"prompt_tokens": len(prompt), "completion_tokens": len(pieces)}}
+            yield {"choices": [], "usage": {"prompt_tokens": len(prompt), "completion_tokens": len(pieces) + ends}}
         yield b"data: [DONE]\n\n"
 
     def _pieces(self, prompt: str, limit: int, fault: Fault | None) -> tuple[list[str], bool]:

@@ -18,7 +18,9 @@ WORDS = (
 )
 
 
-def write_tiny_gguf(path: Path, kind: str = "F32", *, seed: int = 42, tensors_in_piece: int = 0) -> Path:
+def write_tiny_gguf(
+    path: Path, kind: str = "F32", *, seed: int = 42, tensors_in_piece: int = 0, chat_template: str = ""
+) -> Path:
     """Writes a model of about 0.7 MB (F32) and returns `path`, or its first piece when it is to be split.
 
     `kind` is ``F32``, ``F16``, ``Q8_0`` or ``Q4_0`` (norms stay F32). The same arguments give the same
@@ -29,6 +31,8 @@ def write_tiny_gguf(path: Path, kind: str = "F32", *, seed: int = 42, tensors_in
 
     writer = gguf.GGUFWriter(path, "llama", split_max_tensors=tensors_in_piece)
     _describe(writer, kind)
+    if chat_template:
+        writer.add_chat_template(chat_template)
     tokens = _vocabulary()
     _add_tokens(writer, tokens)
     random = numpy.random.default_rng(seed)

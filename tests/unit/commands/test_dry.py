@@ -31,8 +31,10 @@ CHANGING = sorted(name for name in ns.task_names if ns[name].changes)
 NEEDED: dict[str, dict[str, list[str]]] = {
     "sdk.remove": {"version": ["5.0.0", "4.1", "nosuch"]},
     "model.fetch": {"name": ["smollm2", "smolm"]},
+    "data.fetch": {"name": ["gsm8k", "example", "gsmk"]},
     "board.push": {"source": ["hello", "project", "nosuch"], "target": ["/data/local/tmp/x", "/data/local/tmp/", "x"]},
     "source.build": {"tree": ["tree", "tree/build", "project"]},
+    "eval.regrade": {"record": ["latest", "project", "nosuch"]},
     "board.pull": {"source": ["/data/local/tmp/x", "../x"], "target": ["hello", "new", "project"]},
 }
 """Task → words that it cannot do without."""
@@ -48,6 +50,11 @@ PLAUSIBLE: dict[str, list[str]] = {
     "program": ["hello", "llama-bench", "nnrt", "nosuch"],
     "input": ["x=hello"],
     "prompt": ["hello there"],
+    "eval.gsm8k prompt": ["direct", "budget", "nosuch"],
+    "eval.gsm8k limit": ["3", "-1"],
+    "data": ["example", "gsm8k", "nosuch.jsonl"],
+    "budgets": ["64,128", "many"],
+    "endpoint": ["http://127.0.0.1:9", "here"],
     "arch": ["arm32", "arm64", "x86_64"],
     "toolchain": ["zig", "ohos"],
     "cpu": ["generic", "cortex-a55", "arm64"],
@@ -202,6 +209,14 @@ def test_dry_changes_nothing_and_starts_nothing(
         (
             "board.run --program hello --board mine --run-engine shell -- a 'b c'",
             [("send", "hello", None), ("run", "./hello a 'b c'", None)],
+        ),
+        (
+            "eval.gsm8k model.gguf --data example --limit 5 --board mine",
+            [
+                ("use", "the questions example", 6069),
+                ("serve", "model by llama-server", None),
+                ("ask", "5 questions of example", None),
+            ],
         ),
         (
             "bench.llama model.gguf --board mine --threads 1,2 --prompt 8 --generate 2",

@@ -22,12 +22,33 @@ OHFORGE = Path(sys.executable).with_name("ohforge")
 CHANGING = {
     *("bench.llama", "bench.mslite"),
     *("board.clean", "board.lock", "board.pull", "board.push", "board.reboot", "board.run", "board.shell"),
-    *("board.unlock", "build.build", "build.clean", "demo", "model.fetch", "model.fit", "model.inspect"),
+    *(
+        "board.unlock",
+        "build.build",
+        "build.clean",
+        "data.fetch",
+        "demo",
+        "eval.gsm8k",
+        "eval.regrade",
+        "model.fetch",
+        "model.fit",
+        "model.inspect",
+    ),
     *("sdk.fetch", "sdk.remove", "source.build", "toolchain.env", "toolchain.presets", "toolchain.render"),
 }
 READING = {
     *("bench.compare", "bench.list", "bench.verify"),
-    *("board.info", "board.list", "board.logs", "board.wait", "build.list", "doctor", "model.list"),
+    *(
+        "board.info",
+        "board.list",
+        "board.logs",
+        "board.wait",
+        "build.list",
+        "data.list",
+        "doctor",
+        "eval.grade",
+        "model.list",
+    ),
     *("sdk.info", "sdk.list", "sdk.verify", "source.check", "source.explain"),
 }
 

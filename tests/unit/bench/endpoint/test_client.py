@@ -99,6 +99,13 @@ def test_a_llama_server_gets_ids_and_gives_ids_and_its_own_clock(
     assert answer.timings["prompt_ms"] == 4.0
 
 
+def test_the_token_that_ends_an_answer_needs_no_piece(server: ModelServer, reach: Callable[..., Endpoint]) -> None:
+    server.counts_end = True
+    whole, cut = (reach(OpenAiChat()).answer(Ask(messages=CHAT, max_tokens=limit)) for limit in (100, 5))
+    assert (whole.generated, len(whole.pieces), whole.has_token_in_each_piece) == (9, 8, True)
+    assert (cut.generated, len(cut.pieces), cut.has_token_in_each_piece) == (5, 5, True)
+
+
 def test_several_tokens_in_one_event_are_seen_as_such(server: ModelServer, reach: Callable[..., Endpoint]) -> None:
     server.merged = 3
     answer = reach(OpenAiChat()).answer(Ask(messages=CHAT, max_tokens=100))
@@ -223,6 +230,17 @@ def test_a_key_goes_to_the_server_and_into_no_message(
         assert server.asked()[-1].headers["authorization"] == "Bearer sk-0123456789"
         assert "sk-0123456789" not in str(failed.value.as_json())
         assert "…" in failed.value.message
+
+
+def test_a_key_that_would_go_out_unencrypted_is_warned_of(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "sk-0123456789")
+    for url, warned in (("http://model.example", 1), ("https://model.example", 0), ("http://127.0.0.1:9", 0)):
+        Endpoint(session, url).close()
+        said = capsys.readouterr()
+        assert (said.out + said.err).count("unencrypted") == warned, url
+        assert "sk-0123456789" not in said.out + said.err
 
 
 def test_an_address_with_a_password_or_a_query_is_refused_without_repeating_it() -> None:

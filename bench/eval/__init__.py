@@ -1,0 +1,1 @@
+"""Whether language models answer right: grading, accuracy under budgets, intervals and plans."""

@@ -1,0 +1,100 @@
+"""Answers of a record token by token with their times, and a board's times for answers that came from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.eval.budgets import LatencyModel, TimedAnswer, model_of_speeds
+from bench.eval.curves import HOST_ANSWERS
+from bench.eval.grading import read_gold
+from bench.eval.record import ANSWER, read_answers, read_eval
+from bench.eval.request import plan_of
+from bench.record import read_bench
+from bench.series import DECODE, PREFILL
+from core.errors import InvalidData, UsageError
+
+
+def read_timed_answers(folder: Path) -> list[TimedAnswer]:
+    """The whole answers of an evaluation, in the order of its questions.
+
+    Raises UsageError when the answers under smaller limits are not the beginnings of these, InvalidData for a record
+    that cannot be read.
+    """
+    content = read_eval(folder)
+    plan = plan_of(content)
+    if plan.names_budgets:
+        raise UsageError(
+            f"The prompts of {folder} name the limit, so that each limit has answers of its own and none is whole.",
+            remedy="Take the accuracies that the record has, or evaluate with another --prompt.",
+        )
+    if content["prefix"] and content["prefix"]["differs"]:
+        raise UsageError(
+            f"The answers in {folder} cannot be cut: {content['prefix']['why']}.",
+            remedy="Take the accuracies that the record has.",
+        )
+    found: dict[str, TimedAnswer] = {}
+    for line in read_answers(folder):
+        if line["purpose"] == ANSWER and line["limit"] == plan.max_tokens:
+            found.setdefault(line["id"], _timed(folder, line))
+    return [found[id] for id in content["data"]["ids"] if id in found]
+
+
+def _timed(folder: Path, line: Mapping[str, Any]) -> TimedAnswer:
+    gold = read_gold(line["gold"])
+    if gold is None:
+        raise InvalidData(f"The right answer of {line['id']} in {folder} is no number: {line['gold']!r}.")
+    if not line["token_in_each_piece"]:
+        raise UsageError(
+            f"{line['id']} in {folder} came as {len(line['pieces'])} pieces of {line['generated']} tokens: what is there "
+            "after so many tokens is not known.",
+            remedy="Ask a server that sends each token by itself, such as a llama-server.",
+        )
+    pieces, seconds = [piece["text"] for piece in line["pieces"]], _seconds(line["pieces"])
+    if line["generated"] > len(pieces):
+        # The token that ends an answer has no piece, but without it the limit cuts the answer.
+        pieces.append("")
+        seconds.append(max([line["seconds"], *seconds[-1:]]))
+    return TimedAnswer(
+        id=line["id"],
+        gold=gold,
+        pieces=pieces,
+        truncated=bool(line["truncated"]),
+        seconds=seconds,
+        prompt_tokens=line["evaluated"] or (len(line["prompt_tokens"]) if line["prompt_tokens"] else None),
+    )
+
+
+def _seconds(pieces: Sequence[Mapping[str, Any]]) -> list[float]:
+    """When each token was there: the first by this computer's clock, which knows when it was asked for, the others by
+    the server's, which no link disturbs."""
+    at = [float(piece["at"]) for piece in pieces]
+    server = [piece["server_ms"] for piece in pieces]
+    if not at or None in server:
+        return at
+    return [at[0] + (milliseconds - server[0]) / 1000 for milliseconds in server]
+
+
+def board_latency(bench: Path, model: str) -> LatencyModel:
+    """A board's times for a model, by the medians of a bench at the count of threads that decodes fastest.
+
+    Raises UsageError when the bench has not measured both for that model.
+    """
+    content = read_bench(bench)
+    speeds: dict[int, dict[str, float]] = {}
+    for row in content["results"]:
+        if row["model"] == model:
+            speeds.setdefault(row["threads"], {})[row["test"]] = row["median"]
+    whole = {threads: found for threads, found in speeds.items() if {PREFILL, DECODE} <= found.keys()}
+    if not whole:
+        names = ", ".join(sorted({row["model"] for row in content["results"]})) or "none"
+        raise UsageError(
+            f"{bench} has no speeds of both prefill and decode for {model}; its models: {names}.",
+            remedy="Measure with `ohforge bench.llama`, neither --prompt 0 nor --generate 0.",
+        )
+    threads = max(whole, key=lambda count: whole[count][DECODE])
+    board = content["board"]
+    doubts = [*(["emulated"] if board["emulated"] else []), *(["bench not valid"] if not content["valid"] else [])]
+    where = "; ".join([f"board {board['serial']}", f"{threads} threads", *doubts])
+    return model_of_speeds(whole[threads][PREFILL], whole[threads][DECODE], f"{HOST_ANSWERS} ({where})")

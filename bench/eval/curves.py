@@ -164,7 +164,8 @@ class Pair:
     def _gains(self) -> NDArray[np.int8]:
         """1 where only the second is right, -1 where only the first is: items by budgets."""
         first, second = self.first.right(strict=self.strict), self.second.right(strict=self.strict)
-        return second.astype("int8") - first.astype("int8")
+        gains: NDArray[np.int8] = second.astype("int8") - first.astype("int8")
+        return gains
 
     @cached_property
     def _resampled(self) -> NDArray[np.float64]:
@@ -233,4 +234,6 @@ def _scores(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
     start = np.zeros((len(differences), 1))
     before = np.concatenate([start, np.cumsum(-differences, axis=1)], axis=1)
-    return before + np.concatenate([np.cumsum(differences[:, ::-1], axis=1)[:, ::-1], start], axis=1)
+    behind = np.concatenate([np.cumsum(differences[:, ::-1], axis=1)[:, ::-1], start], axis=1)
+    scores: NDArray[np.float64] = before + behind
+    return scores

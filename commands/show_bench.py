@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bench.words import EMULATED
+
 if TYPE_CHECKING:
     from bench.compare import Comparison
     from bench.request import BenchOutcome
     from core.console import Console
 
-EMULATED = "EMULATED: times of qemu on this computer, which say nothing about a real board"
 COLUMNS = ["MODEL", "THREADS", "TEST", "MEDIAN", "95 % INTERVAL", "P5", "P95", "CV", "N", "UNIT"]
 
 

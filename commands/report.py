@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 @command(
     optional_positional="run",
     repeatable=("run", "model"),
+    changes=True,
+    dry=True,
     help={
         "run": "Folder of a bench's record, its name below runs/, or latest; may be given again.",
         "output": "File to write; default: report.html or report.md here, report-emulated.… where times are qemu's.",
@@ -34,25 +36,26 @@ def report(
     from pathlib import Path
 
     from bench.record import find_record
-    from bench.report.build import ReportRequest, make_report
+    from bench.report.build import ReportRequest, make_report, would_report
+    from core.dry import tell
 
-    made = make_report(
-        session,
-        ReportRequest(
-            records=tuple(find_record(session, name) for name in run or ()),
-            output=output,
-            format=format,
-            models=tuple(Path(path).expanduser() for path in model or ()),
-            force=force,
-        ),
+    request = ReportRequest(
+        records=tuple(find_record(session, name) for name in run or ()),
+        output=output,
+        format=format,
+        models=tuple(Path(path).expanduser() for path in model or ()),
+        force=force,
     )
+    if session.dry:
+        return Answer(tell(session.console, would_report(request)))
+    made = make_report(session, request)
     session.console.info(f"report: {made.path} ({made.size} bytes)")
     return Answer(
         {
             "report": str(made.path),
             "format": made.format,
             "bytes": made.size,
-            "emulated": made.document.emulated,
+            "emulated": made.emulated,
             "records": list(run or ()),
         }
     )
@@ -60,6 +63,8 @@ def report(
 
 @command(
     positional=("run",),
+    changes=True,
+    dry=True,
     help={
         "run": "Folder of a bench's record, its name below runs/, or latest.",
         "format": "csv: every sample; md: the results as Markdown; llama-bench: as `llama-bench -o json` prints them.",
@@ -70,8 +75,12 @@ def report(
 def export(session: Session, run: str, format: str = "csv", output: str = "", force: bool = False) -> Answer:
     """Write a bench for other programs: samples as CSV, results as Markdown or in llama-bench's own JSON."""
     from bench.record import find_record
-    from bench.report.export import export_bench
+    from bench.report.export import export_bench, would_export
+    from core.dry import tell
 
-    made = export_bench(find_record(session, run), format, output, force=force)
+    folder = find_record(session, run)
+    if session.dry:
+        return Answer(tell(session.console, would_export(folder, format, output, force=force)))
+    made = export_bench(folder, format, output, force=force)
     session.console.info(f"export: {made.path} ({made.size} bytes)")
     return Answer({"export": str(made.path), "format": made.format, "bytes": made.size, "emulated": made.emulated})

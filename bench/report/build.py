@@ -15,7 +15,8 @@ from bench.report.markdown import render_markdown
 from bench.report.measured import Measured, read_measured
 from bench.report.memory import check_files, memory_blocks
 from bench.report.svg import drawing
-from bench.report.write import write_page
+from bench.report.write import check_place, write_page
+from core.dry import Would
 from core.errors import InvalidData, UsageError, unknown_name
 from core.record_folder import FILE
 from core.session import Session
@@ -44,16 +45,40 @@ class Report:
 
     path: Path
     size: int
-    document: Document
+    emulated: bool
     format: str
 
 
 def make_report(session: Session, request: ReportRequest) -> Report:
     """Reads the records, draws, and writes the page as a whole.
 
-    Raises UsageError for no record, one twice, or a file in the way that is no report; InvalidData for a record that
-    cannot be shown.
+    Raises UsageError for no record, one twice, or a file in the way that is no report; UnknownName for another format;
+    InvalidData for a record that cannot be shown.
     """
+    plan = _plan(request)
+    document = _build_document(session, plan, request.models)
+    text = render_html(document) if plan.format == HTML else render_markdown(document)
+    size = write_page(plan.path, text)
+    return Report(path=plan.path.resolve(), size=size, emulated=document.emulated, format=plan.format)
+
+
+def would_report(request: ReportRequest) -> list[Would]:
+    """What `make_report` would do. Raises as it does."""
+    plan = _plan(request)
+    return [Would(action="write", what=_title(plan.measured), where=str(plan.path.resolve()))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What was read, and where the page is to go."""
+
+    kinds: Sequence[Kind]
+    measured: Sequence[Measured]
+    format: str
+    path: Path
+
+
+def _plan(request: ReportRequest) -> _Plan:
     form = choose_format(request)
     if not request.records:
         raise UsageError(
@@ -63,11 +88,13 @@ def make_report(session: Session, request: ReportRequest) -> Report:
         raise UsageError("A record is named twice.")
     if len(request.records) > MOST_RECORDS:
         raise UsageError(f"A page holds {MOST_RECORDS} records at most.")
-    document = build_document(session, request.records, request.models)
-    text = render_html(document) if form == HTML else render_markdown(document)
-    path = Path(request.output or f"report{'-emulated' if document.emulated else ''}.{form}").expanduser()
-    size = write_page(path, text, mark=GENERATOR, force=request.force)
-    return Report(path=path.resolve(), size=size, document=document, format=form)
+    kinds = [KINDS[kind_of(folder)] for folder in request.records]
+    measured = [kind.read(folder) for kind, folder in zip(kinds, request.records, strict=True)]
+    check_files(measured, request.models)
+    mark = "-emulated" if any(each.emulated for each in measured) else ""
+    path = Path(request.output or f"report{mark}.{form}").expanduser()
+    check_place(path, mark=GENERATOR, force=request.force)
+    return _Plan(kinds=kinds, measured=measured, format=form, path=path)
 
 
 def choose_format(request: ReportRequest) -> str:
@@ -82,23 +109,24 @@ def choose_format(request: ReportRequest) -> str:
     return ENDINGS.get(ending, HTML)
 
 
-def build_document(session: Session, folders: Sequence[Path], files: Sequence[Path] = ()) -> Document:
-    """The page of all these records, in their order. Raises as `make_report`."""
-    kinds = [KINDS[kind_of(folder)] for folder in folders]
-    measured = [kind.read(folder) for kind, folder in zip(kinds, folders, strict=True)]
-    check_files(measured, files)
+def _build_document(session: Session, plan: _Plan, files: Sequence[Path]) -> Document:
+    measured = plan.measured
     with drawing(session):
         sections = [comparison_section(measured)] if len(measured) > 1 else []
-        for place, (kind, each) in enumerate(zip(kinds, measured, strict=True)):
+        for place, (kind, each) in enumerate(zip(plan.kinds, measured, strict=True)):
             sections.append(kind.section(session, each, files, f"r{place}"))
-    emulated = [each for each in measured if each.emulated]
-    mark = "" if not emulated else "EMULATED: " if len(emulated) == len(measured) else "EMULATED in part: "
     return Document(
-        title=f"{mark}{measured[0].models if len(measured) == 1 else f'{len(measured)} benches'}",
+        title=_title(measured),
         lead=f"Report of ohforge on {', '.join(each.content['id'] for each in measured)}.",
-        emulated=bool(emulated),
+        emulated=any(each.emulated for each in measured),
         sections=sections,
     )
+
+
+def _title(measured: Sequence[Measured]) -> str:
+    emulated = sum(each.emulated for each in measured)
+    mark = "" if not emulated else "EMULATED: " if emulated == len(measured) else "EMULATED in part: "
+    return f"{mark}{measured[0].models if len(measured) == 1 else f'{len(measured)} benches'}"
 
 
 def kind_of(folder: Path) -> str:

@@ -15,7 +15,8 @@ from bench.report.bench_sections import speed_blocks, verdict_blocks
 from bench.report.document import Document, Section, readable
 from bench.report.markdown import render_markdown
 from bench.report.measured import RATE, Measured, Point, read_measured
-from bench.report.write import write_page
+from bench.report.write import check_place, write_page
+from core.dry import Would
 from core.errors import UsageError, unknown_name
 
 CSV, MARKDOWN, LLAMA_BENCH = "csv", "md", "llama-bench"
@@ -51,14 +52,27 @@ def export_bench(folder: Path, form: str, output: str = "", *, force: bool = Fal
 
     Raises UsageError for a file in the way, or nothing to export; UnknownName for another format; InvalidData.
     """
+    measured, path = _plan(folder, form, output, force)
+    size = write_page(path, WRITERS[form](measured))
+    return Export(path=path.resolve(), size=size, format=form, emulated=measured.emulated)
+
+
+def would_export(folder: Path, form: str, output: str = "", *, force: bool = False) -> list[Would]:
+    """What `export_bench` would do. Raises as it does."""
+    measured, path = _plan(folder, form, output, force)
+    size = len(WRITERS[form](measured).encode("utf-8"))
+    return [Would(action="write", what=f"{measured.content['id']} as {form}", size=size, where=str(path.resolve()))]
+
+
+def _plan(folder: Path, form: str, output: str, force: bool) -> tuple[Measured, Path]:
     if form not in WRITERS:
         raise unknown_name("format (--format)", form, WRITERS)
     measured = read_measured(folder)
     name = readable(measured.content["id"], 120).replace("/", "-")
     mark = "-emulated" if measured.emulated and "emulated" not in name else ""
     path = Path(output or f"{name}{mark}.{ENDINGS[form]}").expanduser()
-    size = write_page(path, WRITERS[form](measured), force=force)
-    return Export(path=path.resolve(), size=size, format=form, emulated=measured.emulated)
+    check_place(path, force=force)
+    return measured, path
 
 
 # samples -----------------------------------------------------------------------------------------

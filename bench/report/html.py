@@ -38,7 +38,6 @@ def render_html(document: Document) -> str:
 @functools.cache
 def _template() -> jinja2.Template:
     import jinja2
-    from markupsafe import Markup
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
@@ -50,7 +49,6 @@ def _template() -> jinja2.Template:
     )
     environment.filters |= {
         "kind": lambda block: type(block).__name__,
-        "markup": Markup,
         "groupby_charts": _by_charts,
     }
     return environment.get_template("page.html.j2")

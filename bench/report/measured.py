@@ -136,7 +136,7 @@ def read_measured(folder: Path) -> Measured:
     points = list(_read_points(folder / FILE, faults))
     said = content["series"]["count"]
     if len(points) < said:
-        faults.append(f"{FILE} has {len(points)} of the {said} samples that the record speaks of")
+        faults.append(f"only {len(points)} of the {said} samples that the record speaks of are in {FILE}")
     return Measured(folder=folder, content=content, points=points, faults=faults)
 
 

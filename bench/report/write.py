@@ -11,11 +11,8 @@ HEAD = 2000
 """Bytes of a file in which a report says that it is one."""
 
 
-def write_page(path: Path, text: str, *, mark: str = "", force: bool = False) -> int:
-    """Writes the file and returns its size. A file that says `mark` at its begin may be replaced.
-
-    Raises UsageError when something else is in the way, unless it is a file and `force` is said.
-    """
+def check_place(path: Path, *, mark: str = "", force: bool = False) -> None:
+    """Raises UsageError for what is in the way of a page, unless it is a file and `force` is said, or says `mark` itself."""
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} (--output) is there already, and is no file.", remedy="Name a file.")
     if path.exists() and not force and not _says(path, mark):
@@ -23,6 +20,10 @@ def write_page(path: Path, text: str, *, mark: str = "", force: bool = False) ->
         raise UsageError(
             f"{path} is there already, and {what}.", remedy="Name another --output, or replace it with --force."
         )
+
+
+def write_page(path: Path, text: str) -> int:
+    """Writes the file and returns its size in bytes."""
     content = text.encode("utf-8")
     write_atomic(path, content)
     return len(content)

@@ -81,7 +81,7 @@ def write_bench_record(
             "threads": list(threads),
             "n_prompt": 128,
             "n_gen": 32,
-            "repetitions": {"least": rounds, "most": rounds, "within": None},
+            "repetitions": {"least": max(rounds, 1), "most": max(rounds, 1), "within": None},
             "seed": 1,
             "at_most": 7200.0,
         },

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.report.charts import draw_course, draw_samples, draw_threads
+from bench.report.completions import completion_blocks
 from bench.report.document import (
     BAD,
     GOOD,
@@ -34,6 +35,11 @@ STATES = {
     "failed": "it failed",
     "timeout": "its time was over",
 }
+OF_INSTRUMENTS: Mapping[str, Mapping[str, str]] = {
+    "llama": {"--prompt": "n_prompt", "--generate": "n_gen"},
+    "mslite": {"--loops": "loops", "--warm-up": "warm_up"},
+}
+"""Flags that only the one or the other measuring program has, and what the plan calls them."""
 
 
 def bench_section(measured: Measured, name: str, memory: Sequence[Block]) -> Section:
@@ -42,6 +48,7 @@ def bench_section(measured: Measured, name: str, memory: Sequence[Block]) -> Sec
     parts = [
         Section(title="Verdict", blocks=[*verdict_blocks(measured), *_best(measured)]),
         Section(title="Speeds", blocks=[*speed_blocks(measured), *_by_threads(measured, name)]),
+        Section(title="Completions", blocks=list(completion_blocks(measured, name))),
         Section(
             title="How steady it was", blocks=[block for block in (draw_course(measured, f"{name}c"), *steady) if block]
         ),
@@ -263,19 +270,22 @@ def _again(measured: Measured) -> Iterator[Block]:
 def repeat_command(content: Mapping[str, Any]) -> str:
     """The command line that asks for the same bench."""
     plan, artifact = content["plan"], (content["program"] or {}).get("artifact") or {}
-    times = plan["repetitions"]
+    times, instrument = plan["repetitions"], content.get("instrument", "llama")
     said: dict[str, Any] = {
         "--board": content["board"]["serial"],
         "--arch": artifact.get("arch"),
         "--cpu": artifact.get("cpu"),
         "--toolchain": artifact.get("toolchain"),
-        "--threads": ",".join(map(str, plan["threads"])),
+        "--threads": None if plan.get("sweep") else ",".join(map(str, plan["threads"])),
         **{f"--{name}": ",".join(map(str, values)) for name, values in (plan.get("axes") or {}).items() if values},
-        "--prompt": plan.get("n_prompt"),
-        "--generate": plan.get("n_gen"),
+        **{flag: plan.get(key) for flag, key in OF_INSTRUMENTS[instrument].items()},
+        "--completions": plan.get("completions") or None,
         "--repetitions": f"{100 * times['within']:g}%" if times["within"] is not None else times["most"],
         "--seed": plan["seed"],
+        "--start-below": plan.get("start_below"),
         "--at-most": f"{plan['at_most']:.0f}s",
     }
     words = [word for flag, value in said.items() if value is not None for word in (flag, str(value))]
-    return shlex.join(["ohforge", "bench.llama", *(model["name"] for model in content["models"]), *words])
+    pin = ["--pin"] if (content.get("pin") or {}).get("asked") else []
+    models = [model["name"] for model in content["models"]]
+    return shlex.join(["ohforge", f"bench.{instrument}", *models, *words, *pin])

@@ -41,6 +41,22 @@ WORDS: Mapping[str, FlagWords] = {
         title="Something else used the CPU as well",
         advice="End other programs on the board, or wait until they have ended.",
     ),
+    "warm-start": FlagWords(
+        title="The board was warmer than it should have been when a repetition began",
+        advice="Allow more time for cooling, or a higher temperature.",
+    ),
+    "unpinned": FlagWords(
+        title="Something changed the clock that had been fixed",
+        advice="Look for a power manager on the board, and measure again.",
+    ),
+    "device": FlagWords(
+        title="Another device computed than the one that was asked for",
+        advice="Look at the run's log for why, or ask for the device that did compute.",
+    ),
+    "restarted": FlagWords(
+        title="The board was started anew meanwhile",
+        advice="Look at its power supply and its log, and measure again.",
+    ),
     "imprecise": FlagWords(
         title="Too few samples for how much they vary",
         advice="Allow more repetitions or more time.",

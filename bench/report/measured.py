@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from bench.record import read_bench
 from bench.series import FILE
@@ -187,9 +187,14 @@ def _number(said: Mapping[str, Any], name: str) -> float | None:
     value = said.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+    if not is_number(value):
         raise ValueError(f"{name} is {value!r:.50}")
     return float(value)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value out of a file can be computed with."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _count(said: Mapping[str, Any], name: str) -> int:

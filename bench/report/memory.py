@@ -22,7 +22,7 @@ from native.models.gguf_model import read_gguf_model
 from native.models.llama_memory import LlamaSettings
 from native.models.models import find_entry, path_of
 
-DECODE = "decode"
+DECODE, GGUF = "decode", "gguf"
 GIGA = 1e9
 PARTS = (
     ("weights", "weights"),
@@ -49,7 +49,8 @@ def memory_blocks(session: Session, measured: Measured, files: Sequence[Path], n
     blocks: list[Block] = []
     if fits:
         blocks += [_table(fits, limits), _draw_memory(measured, fits, limits, f"{name}m")]
-    lacking = [model["name"] for model in measured.content["models"] if model["name"] not in {fit.name for fit in fits}]
+    models = [model["name"] for model in measured.content["models"] if model["kind"] == GGUF]
+    lacking = [name for name in models if name not in {fit.name for fit in fits}]
     if chart := draw_roofline(measured, fits, limits, f"{name}r"):
         blocks.append(chart)
     if lacking:
@@ -88,7 +89,7 @@ def _fits(session: Session, measured: Measured, limits: BoardLimits, files: Sequ
 
 def _file_of(session: Session, model: Mapping[str, Any], files: Sequence[Path]) -> Path | None:
     """The model's file, told by its size to the byte, for hashing it would take longer than all else; None when it is not here."""
-    if model["kind"] != "gguf":
+    if model["kind"] != GGUF:
         return None
     candidates = list(files)
     with contextlib.suppress(UnknownName):

@@ -200,3 +200,54 @@ def _conditions(hottest: float | None) -> dict[str, Any]:
 
 def _time(seconds: float) -> str:
     return (BEGAN + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def add_completions(record: Path, *, tokens: int = 32, count: int = 3, slow_from: int = 0) -> dict[str, Any]:
+    """Completions as `bench.llama --completions` leaves them, in the record's folder; returns what its record would say.
+
+    Each token takes 0.25 s, from token `slow_from` on 0.5 s; the board's samples, one a second, begin 4 s before the request.
+    """
+    lines = []
+    for number in range(count + 1):
+        run = f"20260301T120100Z-llama-server-dayu200-{number:04x}"
+        seconds = [0.5 if slow_from and place >= slow_from else 0.25 for place in range(2, tokens + 1)]
+        arrivals = [1.5 + sum(seconds[:place]) for place in range(tokens)]
+        lines.append(
+            {
+                "position": number + 1,
+                "round": number,
+                "model": "smollm2",
+                "threads": 4,
+                "load_seconds": 4.0,
+                "ttft_seconds": 1.5,
+                "arrivals": arrivals,
+                "token_seconds": seconds,
+                "at": _time(100 + number),
+                "run": run,
+            }
+        )
+        samples = [
+            {
+                "seconds": float(second),
+                "temperatures": {"soc-thermal": 40.0 + second, "gpu-thermal": 39.0, "broken": None},
+                "cpu_frequencies": {"cpu0": 1416000000 if second > 8 else 1992000000, "cpu1": 408000000},
+            }
+            for second in range(60)
+        ]
+        (record / "runs" / run).mkdir(parents=True)
+        (record / "runs" / run / "samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in samples))
+    (record / "completions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = {"configuration": "smollm2, 4 threads", "model": "smollm2", "threads": 4, "cv": None, "n": count}
+    known = {"low": None, "high": None}
+    return {
+        "state": "done",
+        "file": "completions.jsonl",
+        "count": len(lines),
+        "asked": count,
+        "prompt_tokens": 128,
+        "tokens": tokens,
+        "results": [
+            {**result, **known, "metric": "ttft", "median": 1.5, "p5": 1.5, "p95": 1.5, "unit": "s"},
+            {**result, **known, "metric": "peak_memory", "median": 176951296.0, "p5": 1.0, "p95": 2e8, "unit": "bytes"},
+        ],
+    }

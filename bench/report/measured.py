@@ -27,9 +27,8 @@ class Point:
 
     position: int
     round: int
-    model: str
-    threads: int
-    settings: Mapping[str, Any]
+    configuration: str
+    """As results call it."""
     test: str
     tokens: int | None
     seconds: float
@@ -49,11 +48,6 @@ class Point:
     @property
     def counts(self) -> bool:
         return self.round > 0
-
-    @functools.cached_property
-    def configuration(self) -> str:
-        """As results call it."""
-        return _configuration(self.model, self.threads, self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +109,10 @@ class Measured:
         return any(flag["configuration"] in ("", result["configuration"]) for flag in self.content["flags"])
 
 
-def _configuration(model: str, threads: int, settings: Mapping[str, Any]) -> str:
+@functools.lru_cache(maxsize=1000)
+def _configuration(model: str, threads: int, settings: tuple[tuple[str, Any], ...]) -> str:
     count = f"{threads} thread{'s' if threads > 1 else ''}"
-    return ", ".join([model, count, *(f"{name} {value}" for name, value in settings.items())])
+    return ", ".join([model, count, *(f"{name} {value}" for name, value in settings)])
 
 
 def read_measured(folder: Path) -> Measured:
@@ -162,13 +157,12 @@ def _read_point(said: Mapping[str, Any]) -> Point:
     seconds = _number(said, "seconds")
     if seconds is None or seconds <= 0 or (rate is not None and rate <= 0):
         raise ValueError("its time or its speed is none")
+    settings = tuple((said.get("settings") or {}).items())
     hertz = [value for name in clocks if (value := _number(clocks, name)) is not None]
     return Point(
         position=_count(said, "position"),
         round=_count(said, "round"),
-        model=_word(said, "model"),
-        threads=_count(said, "threads"),
-        settings=dict(said.get("settings") or {}),
+        configuration=_configuration(_word(said, "model"), _count(said, "threads"), settings),
         test=_word(said, "test"),
         tokens=_count(said, "tokens") if said.get("tokens") is not None else None,
         seconds=seconds,

@@ -116,9 +116,12 @@ def stamp(figure: Figure, words: str) -> None:
 
 def to_svg(figure: Figure, name: str, title: str, told: str) -> str:
     """The drawing as an element of HTML; `name` is one that no other drawing of the page has."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 - made by matplotlib just now
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.StringIO()
+    # `Figure.savefig` would lay out and draw all twice.
+    FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    root = ElementTree.fromstring(buffer.getvalue().encode())  # noqa: S314 - made by matplotlib just now
     for element in root.findall(f"{{{SVG}}}metadata"):
         root.remove(element)
     for element in root.iter(f"{{{SVG}}}style"):

@@ -8,7 +8,7 @@ import pytest
 
 from bench.report.build import ReportRequest, make_report
 from core.session import Session
-from tests.support.bench_records import write_bench_record
+from tests.shared.bench_records import write_bench_record
 from tests.support.browser import Visit, find_chromium, visit
 
 CHROMIUM = find_chromium()

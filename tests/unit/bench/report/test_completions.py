@@ -14,7 +14,7 @@ from bench.report.measured import read_measured
 from bench.report.svg import drawing
 from core.errors import InvalidData
 from core.session import Session
-from tests.support.bench_records import add_completions, write_bench_record
+from tests.shared.bench_records import add_completions, write_bench_record
 from tests.support.pages import read_page
 
 

@@ -13,7 +13,7 @@ import pytest
 from bench.report.export import LLAMA_BENCH_FIELDS, export_bench
 from core.errors import UnknownName, UsageError
 from core.session import PROJECT
-from tests.support.bench_records import write_bench_record
+from tests.shared.bench_records import write_bench_record
 from tests.support.command_line import invoke
 
 PRINTED = [json.loads(line) for line in (PROJECT / "tests/data/llama_bench.jsonl").read_text().splitlines()]

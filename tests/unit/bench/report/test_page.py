@@ -20,8 +20,8 @@ from bench.request import BenchRequest
 from commands.program import OhforgeProgram
 from core.errors import InvalidData, UnknownName, UsageError
 from core.session import PROJECT, Session
+from tests.shared.bench_records import write_bench_record
 from tests.shared.shape_gguf import write_shapes
-from tests.support.bench_records import write_bench_record
 from tests.support.pages import Element, read_page, rows_of
 from tests.unit.native.models.test_llama_memory import Q2_K, llama_8b
 

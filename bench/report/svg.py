@@ -120,7 +120,9 @@ def to_svg(figure: Figure, name: str, title: str, told: str) -> str:
 
     buffer = io.StringIO()
     # `Figure.savefig` would lay out and draw all twice.
-    FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
+        buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    )
     root = ElementTree.fromstring(buffer.getvalue().encode())  # noqa: S314 - made by matplotlib just now
     for element in root.findall(f"{{{SVG}}}metadata"):
         root.remove(element)

@@ -143,7 +143,12 @@ def test_the_command_on_the_page_asks_for_the_same_bench(
     page = page_of(report(session, record))
     (code,) = page.all("code")
     asked: list[BenchRequest] = []
-    monkeypatch.setattr(llama, "would_measure", lambda session, request: asked.append(request) or [])
+
+    def note(*given: object) -> list[object]:
+        asked.extend(each for each in given if isinstance(each, BenchRequest))
+        return []
+
+    monkeypatch.setattr(llama, "would_measure", note)
     OhforgeProgram().run(["ohforge", "--dry", *shlex.split(code.text)[1:]])
     (request,) = asked
     said = json.loads((record / "record.json").read_text())["plan"]

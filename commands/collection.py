@@ -2,7 +2,7 @@
 
 from invoke.collection import Collection
 
-from commands import bench, board, build, data, evaluate, host, model, restart, sdk, source, toolchain
+from commands import bench, board, build, data, evaluate, host, model, report, restart, sdk, source, toolchain
 from core.settings import defaults
 
 ns = Collection()
@@ -13,4 +13,6 @@ for task in (restart.reboot, restart.wait_):
     ns.collections["board"].add_task(task)
 ns.add_task(host.doctor)
 ns.add_task(host.demo)
+ns.add_task(report.report)
+ns.collections["bench"].add_task(report.export)
 ns.configure({"ohforge": defaults()})

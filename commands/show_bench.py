@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bench.stats import LEAST_FOR_INTERVAL
+from bench.words import EMULATED
 from core.files import human_bytes
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from bench.request import BenchOutcome
     from core.console import Console
 
-EMULATED = "EMULATED: times of qemu on this computer, which say nothing about a real board"
 COLUMNS = ["MODEL", "THREADS", "SETTINGS", "TEST", "MEDIAN", "95 % INTERVAL", "P5", "P95", "CV", "N", "UNIT"]
 
 

@@ -15,6 +15,8 @@ wanted="make:make ccache:ccache proot:proot busybox:busybox-static"
 
 # for the tests: other tools to compare with, and the libraries that Debian's clang needs in the stand-in SDK
 test_packages="curl fish gcc openssh-server openssl unzip libedit2 libffi8 libxml2 libz3-4 libzstd1 zlib1g libstdc++6"
+# and a browser, unless there is one
+command -v chromium >/dev/null 2>&1 || test_packages="$test_packages chromium-headless-shell"
 
 missing_packages() {
     for pair in "$@"; do

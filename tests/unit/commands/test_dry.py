@@ -30,6 +30,7 @@ from toolchains.installed import InstalledSdk, write_installed
 CHANGING = sorted(name for name in ns.task_names if ns[name].changes)
 NEEDED: dict[str, dict[str, list[str]]] = {
     "sdk.remove": {"version": ["5.0.0", "4.1", "nosuch"]},
+    "bench.export": {"run": ["latest", "nosuch"]},
     "model.fetch": {"name": ["smollm2", "smolm"]},
     "data.fetch": {"name": ["gsm8k", "example", "gsmk"]},
     "board.push": {"source": ["hello", "project", "nosuch"], "target": ["/data/local/tmp/x", "/data/local/tmp/", "x"]},

@@ -20,20 +20,10 @@ from core.session import PROJECT, Session
 
 OHFORGE = Path(sys.executable).with_name("ohforge")
 CHANGING = {
-    *("bench.llama", "bench.mslite"),
+    *("bench.export", "bench.llama", "bench.mslite"),
     *("board.clean", "board.lock", "board.pull", "board.push", "board.reboot", "board.run", "board.shell"),
-    *(
-        "board.unlock",
-        "build.build",
-        "build.clean",
-        "data.fetch",
-        "demo",
-        "eval.gsm8k",
-        "eval.regrade",
-        "model.fetch",
-        "model.fit",
-        "model.inspect",
-    ),
+    *("board.unlock", "build.build", "build.clean", "data.fetch", "demo", "eval.gsm8k", "eval.regrade"),
+    *("model.fetch", "model.fit", "model.inspect", "report"),
     *("sdk.fetch", "sdk.remove", "source.build", "toolchain.env", "toolchain.presets", "toolchain.render"),
 }
 READING = {

@@ -23,11 +23,12 @@ CHANGING = {
     "bench.llama",
     *("board.clean", "board.lock", "board.pull", "board.push", "board.reboot", "board.run", "board.shell"),
     *("board.unlock", "build.build", "build.clean", "demo", "model.fetch", "model.fit", "model.inspect"),
+    *("board.info", "model.quantize"),
     *("sdk.fetch", "sdk.remove", "source.build", "toolchain.env", "toolchain.presets", "toolchain.render"),
 }
 READING = {
     *("bench.compare", "bench.list", "bench.verify"),
-    *("board.info", "board.list", "board.logs", "board.wait", "build.list", "doctor", "model.list"),
+    *("board.list", "board.logs", "board.wait", "build.list", "doctor", "model.list"),
     *("sdk.info", "sdk.list", "sdk.verify", "source.check", "source.explain"),
 }
 

@@ -18,6 +18,7 @@ from native.models.gguf_model import read_gguf_model, require_runnable
 from native.models.inspect import model_kind
 from native.models.llama_memory import KV_TYPES, LlamaSettings
 from native.models.models import locate_model
+from toolchains.arch import Arch
 from toolchains.host_toolchain import ToolchainChoice
 from toolchains.toolchain import select_toolchain
 from toolchains.tuning import find_tuning
@@ -60,13 +61,12 @@ def fit_on_board(session: Session, request: FitRequest) -> dict[str, Any]:
     model = read_gguf_model(path)
     require_runnable(path, model.info)
     board = choose_board(session, request.board)
-    arch = choose_arch(session, board, request.choice, select_toolchain(session, request.choice))
-    tuning = find_tuning(choose_cpu(session, board, arch, request.choice.cpu, PROGRAM), arch)
+    arch, rearranged = choose_rearranging(session, board, request.choice)
     asked = LlamaSettings(
         context=request.context,
         ubatch=request.ubatch,
         kv_type=request.kv_type,
-        rearranged=REARRANGING.get(tuning.name, "") if request.repack else "",
+        rearranged=rearranged if request.repack else "",
     )
     limits = find_limits(session, board)
     fit = judge_best(model.info, limits, asked)
@@ -84,6 +84,13 @@ def fit_on_board(session: Session, request: FitRequest) -> dict[str, Any]:
         "rate": describe_rate(limits, fit.bound_by) if fit.seconds_per_token is not None else "",
         "flags": flags_of(fit.settings),
     }
+
+
+def choose_rearranging(session: Session, board: Board, choice: ToolchainChoice) -> tuple[Arch, str]:
+    """The arch that would be built for, and how llama.cpp rearranges weights there (`LlamaSettings`)."""
+    arch = choose_arch(session, board, choice, select_toolchain(session, choice))
+    tuning = find_tuning(choose_cpu(session, board, arch, choice.cpu, PROGRAM), arch)
+    return arch, REARRANGING.get(tuning.name, "")
 
 
 def find_limits(session: Session, board: Board) -> BoardLimits:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bench.fit import FITS, STORAGE_BOUND, TOO_LARGE, BoardLimits, Fit, judge, judge_best
-from bench.fit_board import REARRANGING, describe_rate, find_limits
+from bench.fit_board import REARRANGING, choose_rearranging, describe_rate, find_limits
+from bench.request import BenchRequest
 from core.errors import NotEnoughMemory
 from core.files import human_bytes
 from core.session import Session
 from deploy.board.protocol import Board
+from deploy.hdc.choose import choose_board
 from deploy.launch.launch import Launch
 from native.formats.gguf import GgufInfo
-from native.models.gguf_model import read_gguf_model
+from native.models.gguf_model import read_gguf_model, require_runnable
+from native.models.inspect import model_kind
 from native.models.llama_memory import KV_TYPES, LlamaSettings
-from native.models.models import Model
+from native.models.models import locate_model
 
 ANYWAY = "With the setting ohforge.require_memory false it is run all the same."
 NO_REPACK = frozenset({"--no-repack", "-nr"})
@@ -91,14 +95,39 @@ def tell_verdict(session: Session, launch: Launch) -> dict[str, Any]:
     if model is None or model.kind != "gguf" or build is None:
         return {}
     settings = read_settings(launch.run.arguments, REARRANGING.get(build.plan.toolchain.cpu, ""))
-    verdict = judge_model(session, launch.board, model, settings)
+    verdict = judge_model(session, launch.board, model.path, settings)
     say_verdict(session, verdict)
     return verdict.as_json()
 
 
-def judge_model(session: Session, board: Board, model: Model, settings: LlamaSettings) -> Verdict:
-    """The verdict with these settings; the board is asked what it has available."""
-    info, limits = read_gguf_model(model.path).info, find_limits(session, board)
+def judge_bench(session: Session, request: BenchRequest, *, anyway: bool) -> Session:
+    """Says the verdict on each model of a bench; returns the session to measure with.
+
+    Raises NotEnoughMemory as `say_verdict`, unless `anyway`; and what the choice of board and arch raises.
+    """
+    quiet = session.quietly()
+    if anyway:
+        session = session.with_settings(require_memory=False)
+    board = choose_board(quiet, request.board)
+    for name in request.models:
+        path = locate_model(session, name)
+        if model_kind(path) == "gguf":
+            _, rearranged = choose_rearranging(quiet, board, request.choice)
+            context = max(request.n_prompt, request.n_gen, 1)
+            settings = LlamaSettings(context=context, rearranged=rearranged)
+            say_verdict(
+                session,
+                judge_model(session, board, path, settings),
+                remedy="With --anyway it is measured all the same.",
+            )
+    return session
+
+
+def judge_model(session: Session, board: Board, path: Path, settings: LlamaSettings) -> Verdict:
+    """The verdict with these settings; the board is asked what it has available. Raises ModelError for what is no model."""
+    info = read_gguf_model(path).info
+    require_runnable(path, info)
+    limits = find_limits(session, board)
     return Verdict(info=info, board=board, limits=limits, fit=judge(info, limits, settings))
 
 

@@ -32,6 +32,7 @@ RECORD_HELP = "Folder of a record, its name below runs/, or latest; `ohforge ben
         "each median is that narrow to both sides (6 to 30).",
         "seed": "Of the order in which configurations take turns.",
         "at-most": "How long it may take in all, such as 30m or 2h.",
+        "anyway": "Measure a model that does not fit into the board's memory, too.",
     },
 )
 def llama(
@@ -45,11 +46,13 @@ def llama(
     repetitions: str = "5%",
     seed: int = 1,
     at_most: str = "2h",
+    anyway: bool = False,
 ) -> Answer:
     """Measure prefill and decode of language models on a board by llama-bench; every sample is kept, and judged."""
     from bench.llama import measure_llama, would_measure
     from bench.plan import check_tokens, read_repetitions, read_threads
     from bench.request import BenchRequest
+    from bench.verdict import judge_bench
     from commands.show_bench import show_bench
     from core.dry import tell
 
@@ -67,7 +70,7 @@ def llama(
     )
     if session.dry:
         return Answer(tell(session.console, would_measure(session, request)))
-    outcome = measure_llama(session, request)
+    outcome = measure_llama(judge_bench(session, request, anyway=anyway), request)
     show_bench(session.console, outcome)
     return Answer(outcome.as_json())
 

@@ -65,10 +65,10 @@ def info(
     from deploy.lease.lease import hold_board
     from deploy.run.rates import find_rates, measure_rates
 
-    if measure and session.dry:
-        chosen = look_at_board(session, board)
-        what = "its copying of memory and its reading of storage"
-        return Answer(tell(session.console, [Would(action="measure", what=what, where=f"board {chosen.serial}")]))
+    if session.dry:
+        chosen, what = look_at_board(session, board), "its copying of memory and its reading of storage"
+        would = [Would(action="measure", what=what, where=f"board {chosen.serial}")] if measure else []
+        return Answer(tell(session.console, would))
     chosen = choose_board(session, board, accept_new=accept_new)
     if measure:
         with hold_board(_waiting(session, wait), chosen, "measure rates"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,10 @@ class BoardLimits:
     """Of reading from memory."""
     storage_rate: float
     """Of reading a file from the board's storage, from begin to end."""
+    total: int = 0
+    """Memory in all."""
+    measured: Mapping[str, Any] | None = None
+    """How the rates were measured on the board; None when they are those of its profile."""
 
     @property
     def usable(self) -> int:
@@ -135,7 +139,7 @@ def as_json(info: GgufInfo, limits: BoardLimits, fit: Fit, asked: LlamaSettings)
         "available": limits.available,
         "usable": limits.usable,
         "largest_context": find_largest_context(info, limits, asked),
-        "rates": {"memory": limits.memory_rate, "storage": limits.storage_rate},
+        "rates": {"memory": limits.memory_rate, "storage": limits.storage_rate, "measured": limits.measured},
         "choices": [_choice_json(choice) for choice in find_choices(info, limits, asked)],
         "quantisations": [_choice_json(choice) for choice in find_quantisations(info, limits, asked)],
         "notes": find_doubts(info),

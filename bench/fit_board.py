@@ -13,10 +13,12 @@ from deploy.board.protocol import Board
 from deploy.board.survey import Question, survey_board
 from deploy.hdc.choose import choose_board
 from deploy.launch.build_choice import choose_arch, choose_cpu
+from deploy.run.rates import Rates, find_rates
 from native.models.gguf_model import read_gguf_model, require_runnable
 from native.models.inspect import model_kind
 from native.models.llama_memory import KV_TYPES, LlamaSettings
 from native.models.models import locate_model
+from toolchains.arch import Arch
 from toolchains.host_toolchain import ToolchainChoice
 from toolchains.toolchain import select_toolchain
 from toolchains.tuning import find_tuning
@@ -59,13 +61,12 @@ def fit_on_board(session: Session, request: FitRequest) -> dict[str, Any]:
     model = read_gguf_model(path)
     require_runnable(path, model.info)
     board = choose_board(session, request.board)
-    arch = choose_arch(session, board, request.choice, select_toolchain(session, request.choice))
-    tuning = find_tuning(choose_cpu(session, board, arch, request.choice.cpu, PROGRAM), arch)
+    arch, rearranged = choose_rearranging(session, board, request.choice)
     asked = LlamaSettings(
         context=request.context,
         ubatch=request.ubatch,
         kv_type=request.kv_type,
-        rearranged=REARRANGING.get(tuning.name, "") if request.repack else "",
+        rearranged=rearranged if request.repack else "",
     )
     limits = find_limits(session, board)
     fit = judge_best(model.info, limits, asked)
@@ -80,19 +81,35 @@ def fit_on_board(session: Session, request: FitRequest) -> dict[str, Any]:
         "board": board.serial,
         "emulated": board.profile.emulated,
         **answer,
+        "rate": describe_rate(limits, fit.bound_by) if fit.seconds_per_token is not None else "",
         "flags": flags_of(fit.settings),
     }
 
 
+def choose_rearranging(session: Session, board: Board, choice: ToolchainChoice) -> tuple[Arch, str]:
+    """The arch that would be built for, and how llama.cpp rearranges weights there (`LlamaSettings`)."""
+    arch = choose_arch(session, board, choice, select_toolchain(session, choice))
+    tuning = find_tuning(choose_cpu(session, board, arch, choice.cpu, PROGRAM), arch)
+    return arch, REARRANGING.get(tuning.name, "")
+
+
 def find_limits(session: Session, board: Board) -> BoardLimits:
-    """What the board has available at this moment, and the rates of its profile."""
+    """What the board has available at this moment, and its rates: as measured there, else those of its profile."""
     survey = survey_board(session, board, Question(facts=False))
     profile = board.profile
+    rates = find_rates(session, board, machine=survey.machine, kernel=survey.kernel)
     return BoardLimits(
         available=survey.available_bytes or profile.memory_bytes,
-        memory_rate=profile.memory_rate,
-        storage_rate=profile.storage_rate,
+        memory_rate=(rates.memory if rates else None) or profile.memory_rate,
+        storage_rate=(rates.storage if rates else None) or profile.storage_rate,
+        total=survey.memory_bytes,
+        measured=_how_measured(rates) if rates else None,
     )
+
+
+def _how_measured(rates: Rates) -> dict[str, Any]:
+    which = [name for name in ("memory", "storage") if getattr(rates, name) is not None]
+    return {"which": which, "at": rates.measured, "emulated": rates.emulated}
 
 
 def _check(request: FitRequest) -> None:
@@ -101,3 +118,13 @@ def _check(request: FitRequest) -> None:
             raise UsageError(f"--{name} {value} cannot be; it is a number of tokens.")
     if request.kv_type not in KV_TYPES:
         raise UsageError(f"--kv-type {request.kv_type!r} is none of {', '.join(KV_TYPES)}.")
+
+
+def describe_rate(limits: BoardLimits, bound_by: str) -> str:
+    """The rate of a forecast that is bound by ``memory`` or ``storage``, and how it is known."""
+    rate = limits.memory_rate if bound_by == "memory" else limits.storage_rate
+    measured = limits.measured
+    if measured is None or bound_by not in measured["which"]:
+        return f"{rate / 1e6:.4g} MB/s of the board's profile"
+    where = "on the EMULATED board" if measured["emulated"] else "on the board"
+    return f"{rate / 1e6:.4g} MB/s as measured {where} on {measured['at'][:10]}"

@@ -107,6 +107,7 @@ MODEL_HELP = "file, or a name that `ohforge model.list` shows; may be given agai
         "repack": "Whether weights are copied into another order for the CPU: on, off or on,off.",
         "completions": "Completions through llama-server that count, of each model with its best thread count: time to the "
         "first token and of every further one, loading, memory, page faults, reads; 0: none.",
+        "anyway": "Measure a model that does not fit into the board's memory, too.",
     },
 )
 def llama(
@@ -124,10 +125,12 @@ def llama(
     cache_v: str = "",
     repack: str = "",
     completions: int = 0,
+    anyway: bool = False,
 ) -> Answer:
     """Measure prefill and decode of language models on a board by llama-bench; every sample is kept, and judged."""
     from bench.completion import check_plan
     from bench.llama import check_tokens, measure_llama, read_axes, would_measure_llama
+    from bench.verdict import judge_bench
 
     if discipline.resume:
         request = discipline.read_resumed(session, "llama", model or [])
@@ -138,6 +141,8 @@ def llama(
         request = discipline.read(
             session, choice, model or [], board, n_prompt=prompt, n_gen=generate, axes=axes, completions=completions
         )
+    if not session.dry:
+        session = judge_bench(session, request, anyway=anyway)
     return _perform(session, request, measure_llama, would_measure_llama)
 
 

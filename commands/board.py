@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from commands.command import Answer, command
 from commands.words import (
@@ -45,18 +45,37 @@ def list_(session: Session) -> Answer:
 
 
 @command(
+    changes=True,
+    dry=True,
     help={
         "board": BOARD_HELP,
+        "measure": "Measure how fast it copies memory and reads its storage, for `ohforge model.fit`; takes some seconds.",
+        "wait": WAIT_HELP,
         "accept_new": "Trust the key of an SSH board that is not known, and note it in known_hosts.",
-    }
+    },
 )
-def info(session: Session, board: str = "", accept_new: bool = False) -> Answer:
-    """Ask a board what it is: arches, memory, kernel, loaders, free space."""
+def info(
+    session: Session, board: str = "", measure: bool = False, wait: float = OWN_WAIT, accept_new: bool = False
+) -> Answer:
+    """Ask a board what it is: arches, memory, kernel, loaders, free space, and how fast it was measured to be."""
     from commands.show import show_board
+    from core.dry import Would, tell
     from deploy.hdc.choose import choose_board
     from deploy.hdc.fit import describe_board
+    from deploy.lease.lease import hold_board
+    from deploy.run.rates import find_rates, measure_rates
 
-    facts = describe_board(session, choose_board(session, board, accept_new=accept_new))
+    if session.dry:
+        chosen, what = look_at_board(session, board), "its copying of memory and its reading of storage"
+        would = [Would(action="measure", what=what, where=f"board {chosen.serial}")] if measure else []
+        return Answer(tell(session.console, would))
+    chosen = choose_board(session, board, accept_new=accept_new)
+    if measure:
+        with hold_board(_waiting(session, wait), chosen, "measure rates"):
+            measure_rates(session, chosen)
+    facts = describe_board(session, chosen)
+    rates = find_rates(session, chosen, machine=facts["machine"], kernel=facts["kernel"])
+    facts["rates"] = rates.as_json() if rates is not None else None
     show_board(session.console, facts)
     return Answer({"board": facts})
 
@@ -96,6 +115,7 @@ def run(
     arguments: tuple[str, ...] = (),
 ) -> Answer:
     """Run a model or a program on a board; what is missing there is built and pushed first, and a record is kept."""
+    from bench.verdict import tell_verdict
     from commands.show import show_outcome
     from core.dry import tell
     from deploy.launch.dry import would_run
@@ -116,9 +136,13 @@ def run(
     if session.dry:
         return Answer(tell(session.console, would_run(session, request)))
     session = _waiting(session, wait)
-    outcome = run_program(session, request) if program else run_model(session, request)
+    fit: dict[str, Any] = {}
+    if program:
+        outcome = run_program(session, request)
+    else:
+        outcome = run_model(session, request, lambda launch: fit.update(tell_verdict(session, launch)))
     show_outcome(session.console, outcome)
-    return Answer(outcome.as_json(), exit_status=outcome.exit_code)
+    return Answer(outcome.as_json() | ({"fit": fit} if fit else {}), exit_status=outcome.exit_code)
 
 
 @command(

@@ -106,3 +106,50 @@ def fit(
     answer = fit_on_board(session, request)
     show_fit(session.console, answer)
     return Answer(answer)
+
+
+@command(
+    positional=("model",),
+    changes=True,
+    dry=True,
+    help={
+        "model": "A .gguf file, or a name that `ohforge model.list` shows, which is fetched.",
+        "to": "Quantisations to make, such as Q4_K_M,Q8_0.",
+        "output": "Folder for them; default: the model's own, or this one for a model that was named.",
+        "imatrix": "Importance matrix of the model (llama-imatrix makes them); the smallest types need one.",
+        "allow-requantize": "Take a model that is quantised already, which costs quality once more.",
+        "force": "Write over files that are there.",
+        "threads": "Threads to compute with; default: one for each processor.",
+        "dry-run": "Only say how large they would be; llama-quantize is built for that.",
+    },
+)
+def quantize(
+    session: Session,
+    model: str,
+    to: str = "",
+    output: str = "",
+    imatrix: str = "",
+    allow_requantize: bool = False,
+    force: bool = False,
+    threads: int = 0,
+    dry_run: bool = False,
+) -> Answer:
+    """Make other quantisations of a GGUF model on this computer, by llama.cpp's own llama-quantize."""
+    from commands.show_model import show_quantised
+    from core.dry import tell
+    from native.models.quantize import QuantizeRequest, forecast_quantisations, quantize_model, would_quantize
+
+    request = QuantizeRequest(
+        model=model,
+        types=tuple(to.split(",")),
+        folder=output,
+        imatrix=imatrix,
+        allow_requantize=allow_requantize,
+        force=force,
+        threads=threads,
+    )
+    if session.dry:
+        return Answer(tell(session.console, would_quantize(session, request)))
+    outcome = (forecast_quantisations if dry_run else quantize_model)(session, request)
+    show_quantised(session.console, outcome)
+    return Answer(outcome.as_json())

@@ -69,10 +69,9 @@ def show_fit(console: Console, fit: Mapping[str, Any]) -> None:
     )
     console.info(f"largest context: {fit['largest_context']} tokens" if fit["largest_context"] else "no context fits")
     if seconds is not None:
-        rate = fit["rates"][fit["bound_by"]]
         console.info(
             f"forecast: {seconds:.3g} s for a token, bound by {fit['bound_by']} "
-            f"({human_bytes(sizes['read_per_token'])} are read for each, at {rate / 1e6:g} MB/s of the board's profile)"
+            f"({human_bytes(sizes['read_per_token'])} are read for each, at {fit['rate']})"
         )
     console.info(f"as: ohforge board.run MODEL -- {shlex.join(fit['flags'])}")
     for note in fit["notes"]:
@@ -153,12 +152,26 @@ def _show_device(console: Console, outcome: RunOutcome) -> None:
 
 def show_board(console: Console, facts: Mapping[str, Any]) -> None:
     """A board's facts, one a line."""
-    rows = [[name.replace("_", " "), _fact(name, value)] for name, value in facts.items() if name != "cpuinfo"]
-    console.table(["FACT", "VALUE"], rows)
+    own = ("cpuinfo", "rates")
+    rows = [[name.replace("_", " "), _fact(name, value)] for name, value in facts.items() if name not in own]
+    rates = facts["rates"]
+    console.table(["FACT", "VALUE"], [*rows, ["rates", _rates_of(rates) if rates else "-"]])
     for difference in facts["differs"]:
         console.warn(f"the profile {facts['profile']} does not fit: {difference}")
     if facts["fits"] and facts["profile"] not in facts["fits"]:
         console.info(f"profiles that fit: {', '.join(facts['fits'])}; name one under ohforge.boards")
+
+
+def _rates_of(rates: Mapping[str, Any]) -> str:
+    def shown(rate: float | None) -> str:
+        return f"{rate / 1e6:.4g} MB/s" if rate is not None else "not known"
+
+    why = f" ({rates['storage_why']})" if rates["storage_why"] else ""
+    where = "EMULATED, they say nothing about a real board; " if rates["emulated"] else ""
+    return (
+        f"memory {shown(rates['memory'])} of copying by {rates['threads']} threads, storage {shown(rates['storage'])}{why} "
+        f"({where}measured {rates['measured']})"
+    )
 
 
 def _fact(name: str, value: Any) -> str:

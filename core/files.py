@@ -32,14 +32,22 @@ def make_folder(folder: Path) -> None:
 @contextlib.contextmanager
 def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
     """Opens a temporary file beside `path`; when the block ends well it is flushed and renamed to `path`."""
+    with atomic_path(path, mode=mode) as temporary, temporary.open("wb") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path, *, mode: int = 0o644) -> Iterator[Path]:
+    """As `atomic_file`, for a file that another program writes: yields the name of the temporary one, which is there."""
     make_folder(path.parent)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:LETTERS_OF_NAME]}.", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            yield temporary
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         temporary.chmod(mode)
         temporary.replace(path)
     finally:

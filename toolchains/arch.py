@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 
-from core.errors import unknown_name
+from core.errors import HostUnsupported, unknown_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +78,15 @@ def find_arch(name: str) -> Arch:
     if found is None:
         raise unknown_name("arch", name, ARCHES)
     return found
+
+
+def find_host_arch() -> Arch:
+    """The arch of this computer; raises HostUnsupported when it is none that ohforge builds for."""
+    machine = platform.machine()
+    for arch in ARCHES.values():
+        if machine in arch.uname_machines:
+            return arch
+    raise HostUnsupported(
+        f"This computer is {machine or 'of an unknown kind'}, for which ohforge builds nothing; it knows {', '.join(ARCHES)}.",
+        remedy="Use another computer.",
+    )

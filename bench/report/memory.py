@@ -14,6 +14,7 @@ from bench.report.charts import finish, label, named, source_of
 from bench.report.document import BAD, GOOD, Block, Cell, Chart, Table, Text, number
 from bench.report.measured import RATE, Measured
 from bench.report.svg import ALARM, INK, MARKERS, MUTED, PAPER, SERIES, new_figure, to_svg
+from bench.series import DECODE
 from core.errors import UnknownName, UsageError
 from core.files import human_bytes
 from core.session import Session
@@ -22,7 +23,7 @@ from native.models.gguf_model import read_gguf_model
 from native.models.llama_memory import LlamaSettings
 from native.models.models import find_entry, path_of
 
-DECODE, GGUF = "decode", "gguf"
+GGUF = "gguf"
 GIGA = 1e9
 PARTS = (
     ("weights", "weights"),

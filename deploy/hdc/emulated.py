@@ -126,3 +126,14 @@ def is_up(session: Session, board: Board) -> bool:
     home = session.settings.emulated_boards
     made = (home / board.serial / "board.json").is_file() and _server_folder(home, board.serial).is_dir()
     return made and is_running(read_board(home / board.serial))
+
+
+def limits_of(session: Session, serial: str) -> dict[str, float]:
+    """The real limits that an emulated board has been given, by their names in `EmulatedBoard`."""
+    from deploy.emulator.board.boards import LIMITS, board_folder, read_board
+
+    try:
+        board = read_board(board_folder(serial, session.settings.emulated_boards))
+    except FileNotFoundError:
+        return {}
+    return {name: getattr(board, name) for name in LIMITS if getattr(board, name)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -47,13 +48,19 @@ class Launch:
     """None: all that is run is there."""
 
 
-def run_model(session: Session, request: LaunchRequest) -> RunOutcome:
-    """Runs a model on a board with the program that takes its kind of file. Raises what the steps raise."""
+def run_model(session: Session, request: LaunchRequest, look: Callable[[Launch], None] | None = None) -> RunOutcome:
+    """Runs a model on a board with the program that takes its kind of file. Raises what the steps raise.
+
+    `look` sees what was made ready before anything is built or sent; what it raises ends the run.
+    """
     from native.models.models import find_model
 
     board = choose_board(session, request.board)
     model = find_model(session, request.model)
-    return _perform(session, ready_model(session, board, model, request, session.settings.cache))
+    launch = ready_model(session, board, model, request, session.settings.cache)
+    if look is not None:
+        look(launch)
+    return _perform(session, launch)
 
 
 def run_program(session: Session, request: LaunchRequest) -> RunOutcome:

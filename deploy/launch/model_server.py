@@ -18,7 +18,6 @@ from core.deadline import Deadline
 from core.errors import LostConnection, OhforgeError, RunError, explain_exception
 from core.last_will import done_if_killed
 from core.session import Session
-from deploy.hdc.board import MAY_STILL_RUN
 from deploy.launch.process_use import ProcessUse
 from deploy.run.options import RunOptions
 from toolchains.host_toolchain import ToolchainChoice
@@ -188,8 +187,8 @@ class ModelServer(abc.ABC):
                 self._ended.wait(END_SECONDS)
             except OhforgeError as error:
                 # What runs the server learns of a cut link as well, and looks whether that goes on on the board.
-                if not self._ended.wait(LINK_SECONDS) or MAY_STILL_RUN in str(self._failure):
-                    self._console.warn(f"{self._title} {MAY_STILL_RUN}: {error.message}")
+                if not self._ended.wait(LINK_SECONDS) or MAY_RUN_ON in str(self._failure):
+                    self._console.warn(f"{self._title} may still run: {error.message}")
         self._runner.cancel()
         if not self._ended.wait(CANCEL_SECONDS):
             self._console.warn(f"what runs {self._title} does not end; its record stays open")

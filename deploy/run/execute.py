@@ -111,7 +111,8 @@ def check_fit(session: Session, board: Board, request: RunRequest, survey: Surve
     if request.artifact is not None:
         check_tuning(board, survey, request.artifact.arch, request.artifact.cpu)
     if request.model is not None:
-        check_memory(session, board, survey, request.model.size)
+        # Of language models more is known than the size of their file, and was told: `bench.verdict`.
+        check_memory(session, board, survey, request.model.size, warn=request.model.kind != "gguf")
 
 
 def _carried(request: RunRequest) -> set[str]:

@@ -81,8 +81,8 @@ def check_tuning(board: Board, survey: Survey, arch: str, cpu: str) -> None:
         )
 
 
-def check_memory(session: Session, board: Board, survey: Survey, size: int) -> None:
-    """Raises NotEnoughMemory when a model of `size` bytes cannot fit into the board's memory, and warns when it may not.
+def check_memory(session: Session, board: Board, survey: Survey, size: int, *, warn: bool) -> None:
+    """Raises NotEnoughMemory when a model of `size` bytes cannot fit into the board's memory; may warn when it may not.
 
     The file alone counts: every engine needs more. Swap does not: weights are needed for each step of a computation.
     """
@@ -96,7 +96,7 @@ def check_memory(session: Session, board: Board, survey: Survey, size: int) -> N
         if session.settings.require_memory:
             raise error
         session.console.warn(error.message)
-    elif 0 < available < size:
+    elif warn and 0 < available < size:
         session.console.warn(
             f"the model has {human_bytes(size)}, but only {human_bytes(available)} of memory are available: "
             "it may be read from storage again and again, which is very slow"

@@ -221,9 +221,7 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None) -> socket.socket:
         if way is not None:
             transport = way.get_transport()
             assert transport is not None, "it was logged in to just now"
-            return transport.open_channel(
-                "direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=CONNECT_SECONDS
-            )  # type: ignore[return-value]
+            return transport.open_channel("direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=CONNECT_SECONDS)  # type: ignore[return-value]
         if hop.command:
             return paramiko.ProxyCommand(hop.command)  # type: ignore[return-value]
         return socket.create_connection((hop.host, hop.port), timeout=CONNECT_SECONDS)

@@ -17,6 +17,7 @@ CONTEXT_STEP = 256
 BATCH = 2048
 """Tokens that llama.cpp takes at once unless it is told otherwise."""
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+"""From the largest to the smallest."""
 PROCESS = 18 << 20
 """Bytes of the program itself, as measured with llama-bench."""
 EMBEDDING, OUTPUT = "token_embd.weight", "output.weight"

@@ -101,3 +101,22 @@ def llama_shapes(
 def _add_key(writer: object, name: str, value: Value) -> None:
     add = {bool: "add_bool", int: "add_uint32", float: "add_float32", str: "add_string"}.get(type(value), "add_array")
     getattr(writer, add)(name, value)
+
+
+def fill_with_weights(path: Path, *, seed: int = 42) -> Path:
+    """Puts random weights in the place of the hole, so that they are read from storage: F16 ones, and 1 for norms (F32)."""
+    import numpy
+
+    from native.formats.gguf import read_gguf
+
+    info, random = read_gguf(path), numpy.random.default_rng(seed)
+    with path.open("r+b") as file:
+        for tensor in info.tensors:
+            file.seek(info.data_offset + tensor.offset)
+            if tensor.type == "F32":
+                file.write(numpy.ones(tensor.elements, dtype=numpy.float32).tobytes())
+                continue
+            assert tensor.type == "F16", tensor
+            weights = random.standard_normal(tensor.elements, dtype=numpy.float32) / numpy.sqrt(tensor.shape[0])
+            file.write(weights.astype(numpy.float16).tobytes())
+    return path

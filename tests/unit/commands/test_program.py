@@ -23,22 +23,12 @@ CHANGING = {
     *("bench.export", "bench.llama", "bench.mslite"),
     *("board.clean", "board.lock", "board.pull", "board.push", "board.reboot", "board.run", "board.shell"),
     *("board.unlock", "build.build", "build.clean", "data.fetch", "demo", "eval.gsm8k", "eval.regrade"),
-    *("model.fetch", "model.fit", "model.inspect", "report"),
+    *("board.info", "model.fetch", "model.fit", "model.inspect", "model.quantize", "report"),
     *("sdk.fetch", "sdk.remove", "source.build", "toolchain.env", "toolchain.presets", "toolchain.render"),
 }
 READING = {
     *("bench.compare", "bench.list", "bench.verify"),
-    *(
-        "board.info",
-        "board.list",
-        "board.logs",
-        "board.wait",
-        "build.list",
-        "data.list",
-        "doctor",
-        "eval.grade",
-        "model.list",
-    ),
+    *("board.list", "board.logs", "board.wait", "build.list", "data.list", "doctor", "eval.grade", "model.list"),
     *("sdk.info", "sdk.list", "sdk.verify", "source.check", "source.explain"),
 }
 

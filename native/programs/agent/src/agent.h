@@ -15,6 +15,7 @@ extern const char *const agent_arch;
 
 int follow_command(int argc, char **argv);
 int hash_command(int argc, char **argv);
+int measure_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 
 /* Microseconds on the monotonic clock. */

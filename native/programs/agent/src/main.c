@@ -23,7 +23,10 @@ static const char usage[] =
     "usage: ohforge-agent version\n"
     "       ohforge-agent hash [--portable] FILE...\n"
     "       ohforge-agent follow --size BYTES [--step BYTES] [--lag BYTES] [--idle MS] FILE\n"
-    "       ohforge-agent run [--deadline MS] [--grace MS] [--sample MS] [--pin] [--cwd DIR] [--cpus LIST] [--nice N]\n"
+    "       ohforge-agent measure [--buffer BYTES] [--file BYTES] [--passes N] [--threads N] FOLDER
+"
+    "       ohforge-agent run [--deadline MS] [--grace MS] [--sample MS] [--pin] [--cwd DIR] [--cpus LIST] [--nice N]
+"
     "                         [--limit NAME=VALUE]... [--env NAME=VALUE]... [--unset NAME]... [--merge] -- PROGRAM [WORD...]\n";
 
 uint64_t now_us(void) {
@@ -71,6 +74,7 @@ int main(int argc, char **argv) {
     if (strcmp(command, "version") == 0 && argc == 2) return version_command();
     if (strcmp(command, "hash") == 0) return hash_command(argc - 2, argv + 2);
     if (strcmp(command, "follow") == 0) return follow_command(argc - 2, argv + 2);
+    if (strcmp(command, "measure") == 0) return measure_command(argc - 2, argv + 2);
     if (strcmp(command, "run") == 0) return run_command(argc - 2, argv + 2);
     fputs(usage, stderr);
     return STATUS_FAILED;

@@ -97,7 +97,7 @@ def with_memory(board: LocalBoard, total: int, available: int) -> None:
 def model(tmp_path: Path) -> Model:
     path = tmp_path / "model.bin"
     path.write_bytes(b"m" * 3_000_000)
-    return Model(name="model", kind="gguf", path=path, sha256=sha256_file(path), size=3_000_000, summary={})
+    return Model(name="model", kind="ms", path=path, sha256=sha256_file(path), size=3_000_000, summary={})
 
 
 def test_a_model_that_is_larger_than_the_memory_is_refused_before_it_is_sent(

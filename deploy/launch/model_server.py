@@ -18,6 +18,7 @@ from core.deadline import Deadline
 from core.errors import LostConnection, OhforgeError, RunError, explain_exception
 from core.last_will import done_if_killed
 from core.session import Session
+from deploy.board.protocol import MAY_RUN_ON
 from deploy.launch.process_use import ProcessUse
 from deploy.run.options import RunOptions
 from toolchains.host_toolchain import ToolchainChoice

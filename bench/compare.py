@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.conditions import clocks_of
+from bench.plan import Configuration, Value
 from bench.record import read_bench
-from bench.series import read_series
+from bench.series import is_better, read_series
 from bench.stats import compare_medians
-from core.errors import UnlikeRecords
+from core.errors import InvalidData, UnlikeRecords
 
 LONGEST = 60
+HASH = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 NEEDED = {"state": "done", "valid": True}
 """What both records must be, and not only alike."""
 
@@ -37,6 +42,7 @@ class Difference:
 
     model: str
     threads: int
+    settings: dict[str, Value]
     test: str
     a: float
     b: float
@@ -50,6 +56,11 @@ class Difference:
     def is_clear(self) -> bool:
         """Whether the interval leaves no doubt which one is faster."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether B is the faster one."""
+        return is_better(self.b, self.a, self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,56 +120,68 @@ def conditions_of(content: Mapping[str, Any]) -> dict[str, Any]:
         "CPU features": facts.get("cpu_features"),
         "memory": facts.get("memory_bytes"),
         "online CPUs": before.get("online_cpus"),
-        "clocks": [
-            [policy[key] for key in ("name", "governor", "lowest_hz", "highest_hz")]
-            for policy in before.get("policies", ())
-        ],
+        "clocks": clocks_of(before),
+        "pinned clocks": content["pin"]["policies"] if content["pin"]["held"] else None,
+        "instrument": content["instrument"],
         "engine": content["engine"],
+        "computed by": content["computed_by"],
         "arch": artifact.get("arch"),
         "CPU tuning": artifact.get("cpu"),
         "program": program.get("sha256"),
-        "models": [model["sha256"] for model in content["models"]],
+        "models": [[model["sha256"], *model.get("pieces", ())] for model in content["models"]],
         "prompt tokens": content["plan"]["n_prompt"],
         "generated tokens": content["plan"]["n_gen"],
+        "loops": content["plan"].get("loops", 0),
     }
 
 
+Key = tuple[int, Configuration, str]
+"""Place of the model in the call, the configuration without its name, and the test."""
+
+
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], first: Path, second: Path) -> list[Difference]:
-    """Matches results by the place of their model in the call, threads and test."""
-    speeds_of_a, speeds_of_b = _speeds(a, first), _speeds(b, second)
+    """Matches results by the place of their model in the call, configuration and test."""
+    values_of_a, values_of_b = _values(a, first), _values(b, second)
     found = []
-    for key, speeds in speeds_of_a.items():
-        if key not in speeds_of_b:
+    for key, (values, unit) in values_of_a.items():
+        if key not in values_of_b:
             continue
-        place, threads, test = key
-        change, low, high = compare_medians(speeds, speeds_of_b[key])
+        place, configuration, test = key
+        others = values_of_b[key][0]
+        change, low, high = compare_medians(values, others)
         names = dict.fromkeys(content["models"][place]["name"] for content in (a, b))
         found.append(
             Difference(
                 model=" / ".join(names),
-                threads=threads,
+                threads=configuration.threads,
+                settings=dict(configuration.settings),
                 test=test,
-                a=statistics.median(speeds),
-                b=statistics.median(speeds_of_b[key]),
+                a=statistics.median(values),
+                b=statistics.median(others),
                 change=change,
                 low=low,
                 high=high,
-                unit="tokens/s",
+                unit=unit,
             )
         )
     return found
 
 
-def _speeds(content: Mapping[str, Any], folder: Path) -> dict[tuple[int, int, str], list[float]]:
+def _values(content: Mapping[str, Any], folder: Path) -> dict[Key, tuple[list[float], str]]:
+    samples = read_series(folder)
+    if len(samples) != content["series"]["count"]:
+        raise InvalidData(
+            f"{folder} has {len(samples)} samples, and its record speaks of {content['series']['count']}: it was cut short."
+        )
     places = {model["name"]: place for place, model in enumerate(content["models"])}
-    speeds: dict[tuple[int, int, str], list[float]] = {}
-    for sample in read_series(folder):
+    values: dict[Key, tuple[list[float], str]] = {}
+    for sample in samples:
         if sample.counts:
-            key = (places[sample.model], sample.threads, sample.test)
-            speeds.setdefault(key, []).append(sample.tokens_per_second)
-    return speeds
+            key = (places[sample.model], dataclasses.replace(sample.configuration, model=""), sample.test)
+            values.setdefault(key, ([], sample.unit))[0].append(sample.value)
+    return values
 
 
 def _shown(value: Any) -> str:
-    text = str(value) if value is not None else "not known"
+    text = HASH.sub(r"\1…", str(value)) if value is not None else "not known"
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

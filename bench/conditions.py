@@ -83,6 +83,17 @@ class Conditions:
         return asdict(self)
 
 
+def conditions_from(content: Mapping[str, Any]) -> Conditions:
+    """Those of a record."""
+    return Conditions(**{**content, "policies": tuple(CpuPolicy(**policy) for policy in content["policies"])})
+
+
+def clocks_of(content: Mapping[str, Any]) -> list[list[Any]]:
+    """What the conditions of a record say of the clocks, but for what they just are."""
+    keys = ("name", "governor", "lowest_hz", "highest_hz")
+    return [[policy[key] for key in keys] for policy in content.get("policies", ())]
+
+
 def read_conditions(session: Session, board: Board) -> Conditions:
     """Asks the board, which changes nothing there. Raises what `Board.shell` raises."""
     script = render_script("conditions", policy_files=POLICY_FILES, files=FILES)

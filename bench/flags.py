@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from bench.conditions import Conditions
-from bench.series import DECODE, Sample
+from bench.series import DECODE, Sample, is_better
 from bench.stats import find_outliers, find_trend
 from core.files import human_bytes
 
@@ -40,29 +40,52 @@ class Measured:
     configuration: str
     model_bytes: int
     samples: Sequence[Sample]
+    device: str = ""
+    """What was asked to compute: ``cpu``, ``nnrt`` or ``nnrt:NAME``; empty where there is no choice."""
+    start_below: float | None = None
+    """Temperature in °C that the board was to have at each start."""
 
 
-def find_flags(
-    measured: Iterable[Measured], before: Conditions, after: Conditions, cpu_seconds: float | None
-) -> list[Flag]:
-    """All that speaks against these numbers.
+@dataclass(kw_only=True)
+class Span:
+    """A time in which a bench went on without a break, and what was seen of the board then."""
 
-    `cpu_seconds` are those that the bench itself used between `before` and `after`; None: nobody counted.
-    """
-    return [
+    before: Conditions
+    looks: list[Conditions] = field(default_factory=list)
+    """Of later moments, in order."""
+    cpu_seconds: float | None = 0.0
+    """What the bench itself has used since `before`; None: nobody counted."""
+
+    def add(self, cpu_seconds: float | None) -> None:
+        """Counts what a run has used."""
+        known = self.cpu_seconds is not None and cpu_seconds is not None
+        self.cpu_seconds = (self.cpu_seconds or 0.0) + (cpu_seconds or 0.0) if known else None
+
+
+def find_flags(measured: Iterable[Measured], spans: Sequence[Span], unpinned: Sequence[str] = ()) -> list[Flag]:
+    """All that speaks against these numbers; `unpinned` are sentences about clocks that were not left alone."""
+    found = [
         *(flag for part in measured for flag in _flags_of(part)),
-        *_swapping(before, after),
-        *_held_down(before, after),
-        *_other_load(before, after, cpu_seconds),
+        *(flag for span in spans if span.looks for flag in _flags_in(span)),
+        *(Flag(name="unpinned", sentence=sentence) for sentence in unpinned),
     ]
+    return list(dict.fromkeys(found))
 
 
-def notes_on(before: Conditions) -> list[str]:
+def _flags_in(span: Span) -> Iterator[Flag]:
+    before, after = span.before, span.looks[-1]
+    yield from _restarted(span)
+    yield from _swapping(before, after)
+    yield from _held_down(span)
+    yield from _other_load(before, after, span.cpu_seconds)
+
+
+def notes_on(before: Conditions, *, is_pinned: bool = False) -> list[str]:
     """What a reader must know of the conditions, though it makes no number wrong by itself."""
     if not before.policies:
         return ["the board does not show its clocks (cpufreq): whether they were fixed is not known"]
     loose = [f"{policy.name} ({policy.governor})" for policy in before.policies if not policy.is_fixed]
-    notes = [f"the clock is not fixed: {', '.join(loose)} may change it by load"] if loose else []
+    notes = [f"the clock is not fixed: {', '.join(loose)} may change it by load"] if loose and not is_pinned else []
     if not before.temperatures:
         notes.append("the board does not show its temperature")
     return notes
@@ -71,15 +94,15 @@ def notes_on(before: Conditions) -> list[str]:
 def _flags_of(part: Measured) -> Iterator[Flag]:
     for test, samples in itertools.groupby(sorted(part.samples, key=lambda sample: sample.test), lambda s: s.test):
         series = sorted(samples, key=lambda sample: sample.position)
-        speeds = [sample.tokens_per_second for sample in series]
-        if (change := find_trend(speeds)) is not None:
+        values = [sample.value for sample in series]
+        if (change := find_trend(values)) is not None:
+            how = "faster" if is_better(change, 0.0, series[0].unit) else "slower"
             yield Flag(
                 name="drift",
                 configuration=part.configuration,
-                sentence=f"{test} became {abs(change):.0%} {'slower' if change < 0 else 'faster'} from the first third "
-                "of the repetitions to the last",
+                sentence=f"{test} became {abs(change):.0%} {how} from the first third of the repetitions to the last",
             )
-        if places := find_outliers(speeds):
+        if places := find_outliers(values):
             rounds = ", ".join(str(series[place].round) for place in places)
             yield Flag(
                 name="outliers",
@@ -88,6 +111,8 @@ def _flags_of(part: Measured) -> Iterator[Flag]:
             )
     yield from _slowed(part)
     yield from _read_from_storage(part)
+    yield from _warm(part)
+    yield from _on_another_device(part)
 
 
 def _slowed(part: Measured) -> Iterator[Flag]:
@@ -127,18 +152,47 @@ def _swapping(before: Conditions, after: Conditions) -> Iterator[Flag]:
         yield Flag(name="swap", sentence=f"the board moved {sum(pages)} pages to or from swap meanwhile")
 
 
-def _held_down(before: Conditions, after: Conditions) -> Iterator[Flag]:
+def _warm(part: Measured) -> Iterator[Flag]:
+    below = part.start_below
+    began = {sample.round: sample.began_at for sample in part.samples if sample.began_at is not None}
+    warm = {number: degrees for number, degrees in began.items() if below is not None and degrees >= below}
+    if warm:
+        yield Flag(
+            name="warm-start",
+            configuration=part.configuration,
+            sentence=f"the board had {max(warm.values()):g} °C at the start of repetition "
+            f"{', '.join(map(str, sorted(warm)))}; below {below:g} was asked for",
+        )
+
+
+def _on_another_device(part: Measured) -> Iterator[Flag]:
+    used = sorted({sample.device for sample in part.samples if sample.device is not None})
+    wanted = part.device.partition(":")[0]
+    if wanted and used and used != [wanted]:
+        said = f"{', '.join(used)} computed" if used != ["unknown"] else "what computed is not known"
+        yield Flag(name="device", configuration=part.configuration, sentence=f"{part.device} was asked for; {said}")
+
+
+def _restarted(span: Span) -> Iterator[Flag]:
+    times = [look.uptime for look in (span.before, *span.looks) if look.uptime is not None]
+    if any(later < earlier for earlier, later in itertools.pairwise(times)):
+        yield Flag(name="restarted", sentence="the board was started anew meanwhile")
+
+
+def _held_down(span: Span) -> Iterator[Flag]:
     """What the kernel does against heat: it lowers the highest clock, or puts a cooling device to work."""
-    early = {policy.name: policy.highest_hz for policy in before.policies}
-    for policy in after.policies:
-        was, is_now = early.get(policy.name), policy.highest_hz
-        if was is not None and is_now is not None and is_now < was:
+    for policy in span.before.policies:
+        seen = [one.highest_hz for look in span.looks for one in look.policies if one.name == policy.name]
+        lowest = min((hertz for hertz in seen if hertz is not None), default=None)
+        was = policy.highest_hz
+        if was is not None and lowest is not None and lowest < was:
             yield Flag(
                 name="throttled",
-                sentence=f"the highest clock of {policy.name} went from {was / 1e6:.0f} to {is_now / 1e6:.0f} MHz",
+                sentence=f"the highest clock of {policy.name} went from {was / 1e6:.0f} to {lowest / 1e6:.0f} MHz",
             )
-    for name, state in after.cooling.items():
-        if "cpu" in name.lower() and state and state > (before.cooling.get(name) or 0):
+    for name, before in {**dict.fromkeys(span.looks[-1].cooling), **span.before.cooling}.items():
+        state = max((look.cooling.get(name) or 0 for look in span.looks), default=0)
+        if "cpu" in name.lower() and state > (before or 0):
             yield Flag(name="throttled", sentence=f"the cooling device {name} went to state {state}")
 
 
@@ -146,7 +200,7 @@ def _other_load(before: Conditions, after: Conditions, cpu_seconds: float | None
     """CPU time that was not the bench's own; where nobody counts that, the load before it began."""
     times = (before.uptime, after.uptime, before.cpu_busy, after.cpu_busy, before.cores, cpu_seconds)
     known = [time for time in times if time is not None]
-    if len(known) == len(times):
+    if len(known) == len(times) and known[1] > known[0]:
         began, ended, busy_before, busy_after, cores, own = known
         share = (busy_after - busy_before - own) / max((ended - began) * cores, 1e-9)
         if share > OTHER_SHARE:

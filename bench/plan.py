@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bench.series import DECODE, PREFILL, Timing
 from core.errors import UsageError
 
 LEAST_ROUNDS, MOST_ROUNDS = 6, 30
 """When it is the interval that decides; of fewer than six samples it has none."""
 MOST_THREADS = 512
-PROBE_PROMPT, PROBE_TOKENS = 8, 2
+SWEEP_TURNS = 2
+"""Short runs of each thread count, of which the quicker one counts: nothing makes a run quicker than it is."""
+Value = int | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +38,13 @@ class Configuration:
 
     model: str
     threads: int
+    settings: tuple[tuple[str, Value], ...] = ()
+    """What was asked for beside the threads, such as ``("depth", 512)``, in the order in which it was."""
 
     @property
     def name(self) -> str:
-        return f"{self.model}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        return ", ".join([self.model, threads, *(f"{name} {value}" for name, value in self.settings)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,20 +52,47 @@ class Plan:
     """All that decides what is measured. Times in seconds."""
 
     threads: tuple[int, ...]
-    n_prompt: int
-    n_gen: int
+    sweep: bool = False
+    """Whether only the best of `threads` is measured, which a short run of each decides for every model."""
+    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """Further settings, each with the values that are measured."""
+    n_prompt: int = 0
+    n_gen: int = 0
+    loops: int = 0
+    warm_up: int = 0
+    """With `loops` those of one run of a program that repeats its work by itself."""
     repetitions: Repetitions
     seed: int
     at_most: float
+    start_below: float | None = None
+    """Temperature in °C that the board has before each run."""
+    cool_within: float = 600.0
     completions: int = 0
     """How many through llama-server count, of each model."""
 
-    @property
-    def tests(self) -> tuple[str, ...]:
-        return tuple(name for name, tokens in ((PREFILL, self.n_prompt), (DECODE, self.n_gen)) if tokens)
+    def configurations(self, model: str, threads: Sequence[int]) -> list[Configuration]:
+        """Each of these thread counts with each combination of settings."""
+        return [
+            Configuration(model=model, threads=count, settings=tuple(zip(self.axes, values, strict=True)))
+            for count in threads
+            for values in itertools.product(*self.axes.values())
+        ]
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "threads": list(self.threads)}
+        axes = {name: list(values) for name, values in self.axes.items()}
+        return {**asdict(self), "threads": list(self.threads), "axes": axes}
+
+
+def read_plan(content: Mapping[str, Any]) -> Plan:
+    """The plan of a record."""
+    return Plan(
+        **{
+            **content,
+            "threads": tuple(content["threads"]),
+            "axes": {name: tuple(values) for name, values in content.get("axes", {}).items()},
+            "repetitions": Repetitions(**content["repetitions"]),
+        }
+    )
 
 
 def read_repetitions(text: str) -> Repetitions:
@@ -83,13 +115,18 @@ def read_threads(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-def check_tokens(n_prompt: int, n_gen: int) -> None:
-    """Raises UsageError for counts with which nothing is measured."""
-    if n_prompt < 0 or n_gen < 0 or n_prompt + n_gen == 0:
-        raise UsageError(
-            f"--prompt {n_prompt} and --generate {n_gen} leave nothing to measure.",
-            remedy="Both are counts of tokens; 0 leaves one of them away.",
-        )
+def read_axis(
+    flag: str, text: str, *, known: Sequence[str] = (), least: int = 0, most: int = 2**24
+) -> tuple[Value, ...]:
+    """The values of a setting: words that are `known`, or whole numbers from `least` to `most`. Raises UsageError."""
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    fits: Callable[[str], object] = (
+        known.__contains__ if known else lambda word: re.fullmatch(r"\d{1,9}", word) and least <= int(word) <= most
+    )
+    if wrong := [word for word in words if not fits(word)]:
+        allowed = f"of {', '.join(known)}" if known else f"of numbers from {least} to {most}"
+        raise UsageError(f"{flag} {text!r}: {wrong[0]!r} is none {allowed}.", remedy="Put commas between several.")
+    return tuple(dict.fromkeys(words if known else map(int, words)))
 
 
 def sweep_threads(cores: int) -> tuple[int, ...]:
@@ -105,27 +142,8 @@ def order_rounds(configurations: Sequence[Configuration], seed: int) -> Iterator
         yield chance.sample(configurations, len(configurations))
 
 
-def bench_words(model: str, threads: int, n_prompt: int, n_gen: int) -> tuple[str, ...]:
-    """The arguments of llama-bench for one repetition, before which it warms up by itself."""
-    return ("-m", model, "-t", str(threads), "-p", str(n_prompt), "-n", str(n_gen), "-r", "1", "-o", "jsonl")
-
-
-def forecast_run(plan: Plan, probe: Sequence[Timing], seconds: float) -> float:
-    """Seconds that one repetition will take, by a short one that took `seconds` in all.
-
-    llama-bench evaluates the prompt twice, and one token more than asked for, since it warms up; the rest of a
-    run (start, loading) is as long as in the probe.
-    """
-    per_token = {timing.test: timing.seconds / timing.tokens for timing in probe}
-
-    def computing(n_prompt: int, n_gen: int) -> float:
-        prefill = 2 * n_prompt * per_token.get(PREFILL, 0.0)
-        return prefill + ((n_gen + 1) * per_token.get(DECODE, 0.0) if n_gen else 0.0)
-
-    rest = max(0.0, seconds - computing(*probe_tokens(plan)))
-    return rest + computing(plan.n_prompt, plan.n_gen)
-
-
-def probe_tokens(plan: Plan) -> tuple[int, int]:
-    """Prompt and generated tokens of the probe: a few of what is to be measured."""
-    return min(plan.n_prompt, PROBE_PROMPT), min(plan.n_gen, PROBE_TOKENS)
+def human_duration(seconds: float) -> str:
+    """A time for people: ``45 s``, ``12 min``, ``2.5 h``."""
+    if seconds < 100:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -5,16 +5,23 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.plan import Plan
+from bench.conditions import conditions_from
+from bench.flags import Span
+from bench.instrument import Instrument
+from bench.plan import Plan, read_plan
+from bench.request import BenchRequest
 from bench.series import FILE as SERIES
+from bench.series import is_better
 from core.data_file import find_fault
-from core.errors import InvalidData, RecordChanged, UsageError
+from core.errors import InvalidData, RecordChanged, UnlikeRecords, UsageError
 from core.record_folder import FILE, RecordCheck, RecordFolder, check_record, make_record_folder, now
 from core.session import PROJECT, Session
 from deploy.board.protocol import Board
+from deploy.run.result import RunOutcome
 
 if TYPE_CHECKING:
     from native.models.models import Model
@@ -25,6 +32,18 @@ SCHEMA_FILE = PROJECT / "docs" / "bench.schema.json"
 RUNS = "runs"
 OF_ANY_RUN = ("engine", "program", "board", "link", "run_engine")
 """Parts that the record of each run has as well; a bench takes them over from its first."""
+ADDED = {
+    "instrument": "llama",
+    "tests": ["prefill", "decode"],
+    "request": None,
+    "sweep": None,
+    "parts": [],
+    "cpu_seconds": None,
+    "computed_by": None,
+    "devices": {},
+    "pin": {"asked": False, "held": False, "why": "not asked for", "policies": []},
+}
+"""What a record without these keys, which came later, would say."""
 
 
 class BenchRecord(RecordFolder):
@@ -34,32 +53,84 @@ class BenchRecord(RecordFolder):
     def runs(self) -> Path:
         return self.folder / RUNS
 
-    def take_over(self, run: Path) -> dict[str, Any]:
-        """Notes what was found out of board and program by a run, whose record is returned."""
-        content: dict[str, Any] = json.loads((run / FILE).read_text(encoding="utf-8"))
+    @property
+    def plan(self) -> Plan:
+        return read_plan(self.content["plan"])
+
+    def take_over(self, outcome: RunOutcome) -> None:
+        """Notes what was found out of board and program by a run. Raises UnlikeRecords when the program is another now."""
+        content = json.loads((outcome.record / FILE).read_text(encoding="utf-8"))
         if self.content["program"] is None:
-            self.save(**{name: content[name] for name in OF_ANY_RUN})
-        return content
+            self.save(**{name: content[name] for name in OF_ANY_RUN}, computed_by=outcome.facts.get("engine"))
+        elif content["program"]["sha256"] != self.content["program"]["sha256"]:
+            raise UnlikeRecords(
+                "The program is no longer the one that the bench began with.", remedy="Begin a new bench."
+            )
+
+    def save_conditions(self, span: Span) -> None:
+        """What is known of the board since the bench, or this part of it, began."""
+        after = span.looks[-1].as_json() if span.looks else None
+        self.save(conditions={"before": span.before.as_json(), "after": after}, cpu_seconds=span.cpu_seconds)
+
+    def earlier_spans(self) -> list[Span]:
+        """Of the parts before the bench was gone on with; those of which the end is known."""
+        return [
+            Span(
+                before=conditions_from(part["conditions"]["before"]),
+                looks=[conditions_from(part["conditions"]["after"])],
+                cpu_seconds=part["cpu_seconds"],
+            )
+            for part in self.content["parts"]
+            if part["conditions"]["before"] and part["conditions"]["after"]
+        ]
 
 
-def start_bench(session: Session, board: Board, engine: str, models: Sequence[Model], plan: Plan) -> BenchRecord:
-    """Makes ``<runs>/<UTC time>-bench-llama-<board>-<id>`` with its first ``record.json``."""
+def models_json(models: Sequence[Model]) -> list[dict[str, Any]]:
+    """Models as records name them, a split one with all its pieces."""
+    return [
+        {
+            "name": model.name,
+            "kind": model.kind,
+            "sha256": model.sha256,
+            "size": model.size,
+            "pieces": [piece.sha256 for piece in model.pieces],
+        }
+        for model in models
+    ]
+
+
+def start_bench(
+    session: Session,
+    board: Board,
+    instrument: Instrument,
+    engine: str,
+    models: Sequence[Model],
+    plan: Plan,
+    request: BenchRequest,
+) -> BenchRecord:
+    """Makes ``<runs>/<UTC time>-bench-<instrument>-<board>-<id>`` with its first ``record.json``."""
     started = now()
-    folder = make_record_folder(session.settings.runs, started, "bench-llama", board.serial)
+    folder = make_record_folder(session.settings.runs, started, f"bench-{instrument.name}", board.serial)
     return BenchRecord(
         folder,
         {
+            **ADDED,
             "schema": SCHEMA,
             "kind": KIND,
             "id": folder.name,
             "state": "running",
             "ohforge": importlib.metadata.version("ohforge"),
             "times": {"clock": "host", "started": started, "ended": None},
+            "instrument": instrument.name,
+            "tests": list(instrument.tests(plan)),
+            "request": {
+                "models": [str(model.path.absolute()) for model in models],
+                "board": board.serial,
+                "choice": asdict(request.choice),
+            },
             "engine": engine,
             "program": None,
-            "models": [
-                {"name": model.name, "kind": model.kind, "sha256": model.sha256, "size": model.size} for model in models
-            ],
+            "models": models_json(models),
             "board": {
                 "serial": board.serial,
                 "profile": board.profile.name,
@@ -119,7 +190,7 @@ def read_bench(folder: Path) -> dict[str, Any]:
         )
     if fault := find_fault(content, SCHEMA_FILE):
         raise InvalidData(f"{folder / FILE} is not of its form: {fault[1]}")
-    return content
+    return {**ADDED, **content}
 
 
 def verify_record(folder: Path) -> RecordCheck:
@@ -157,15 +228,19 @@ def _short(content: Mapping[str, Any]) -> dict[str, Any]:
         "flags": sorted({flag["name"] for flag in content["flags"]}),
         "board": content["board"]["serial"],
         "emulated": content["board"]["emulated"],
+        "instrument": content["instrument"],
         "models": [model["name"] for model in content["models"]],
         "threads": content["plan"]["threads"],
         "best": best_of(content["results"]),
+        "units": {result["test"]: result["unit"] for result in content["results"]},
     }
 
 
 def best_of(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The highest median of each test, in tokens per second."""
+    """The best median of each test, in its unit."""
     best: dict[str, float] = {}
     for result in results:
-        best[result["test"]] = max(result["median"], best.get(result["test"], 0.0))
+        median = result["median"]
+        if result["test"] not in best or is_better(median, best[result["test"]], result["unit"]):
+            best[result["test"]] = median
     return best

@@ -7,27 +7,59 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.plan import Repetitions
+from bench.plan import Plan, Repetitions, Value, sweep_threads
 from toolchains.host_toolchain import ToolchainChoice
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRequest:
-    """A bench by llama-bench. Empty text and tuples mean "not said"; times in seconds."""
+    """A bench. Empty text and tuples mean "not said"; times in seconds."""
 
     models: tuple[str, ...]
     """Paths, or names of `native/models/models.yaml`."""
     board: str = ""
     choice: ToolchainChoice = field(default_factory=ToolchainChoice)
     threads: tuple[int, ...] = ()
-    """Empty: a sweep up to the board's cores."""
-    n_prompt: int
-    n_gen: int
+    """Empty: the best of a sweep up to the board's cores."""
+    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """Further settings, each with the values to measure."""
+    n_prompt: int = 0
+    n_gen: int = 0
+    loops: int = 0
+    warm_up: int = 0
     repetitions: Repetitions
     seed: int
     at_most: float
+    start_below: float | None = None
+    """Temperature in °C that the board shall have before each run; None: whatever it has."""
+    cool_within: float = 600.0
+    pin: bool = False
+    """Whether the clocks shall be fixed while a program runs."""
+    ask: bool = False
+    """Whether to ask before much time is spent, where somebody sits at a terminal."""
+    resume: Path | None = None
+    """The record of a bench that did not come to its end, which this one goes on with."""
+
     completions: int = 0
     """How many through llama-server count, of each model."""
+
+    def plan(self, cores: int) -> Plan:
+        """What was asked for, on a board with so many cores."""
+        return Plan(
+            threads=self.threads or sweep_threads(max(cores, 1)),
+            sweep=not self.threads,
+            axes=self.axes,
+            n_prompt=self.n_prompt,
+            n_gen=self.n_gen,
+            loops=self.loops,
+            warm_up=self.warm_up,
+            repetitions=self.repetitions,
+            seed=self.seed,
+            at_most=self.at_most,
+            start_below=self.start_below,
+            cool_within=self.cool_within,
+            completions=self.completions,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +71,7 @@ class BenchOutcome:
     """What its ``record.json`` says."""
 
     def as_json(self) -> dict[str, Any]:
-        """The answer of ``bench.llama --json``."""
+        """The answer of ``bench.llama --json`` and ``bench.mslite --json``."""
         content = self.content
         completion = content.get("completion") or {}
         return {
@@ -47,6 +79,8 @@ class BenchOutcome:
             "board": content["board"]["serial"],
             "emulated": content["board"]["emulated"],
             "engine": content["engine"],
+            "computed_by": content["computed_by"],
+            "devices": content["devices"],
             "valid": content["valid"],
             "flags": content["flags"],
             "notes": content["notes"],

@@ -2,16 +2,88 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from commands.command import Answer, command
+from commands.command import Answer, FlagGroup, command
 from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_duration
+from core.errors import UsageError
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
+    from bench.request import BenchOutcome, BenchRequest
+    from core.dry import Would
     from core.session import Session
 
 RECORD_HELP = "Folder of a record, its name below runs/, or latest; `ohforge bench.list` shows them."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discipline:
+    """How a bench is done, whatever measures, as it was typed."""
+
+    threads: str = ""
+    repetitions: str = "5%"
+    seed: int = 1
+    at_most: str = "2h"
+    start_below: float = 0.0
+    cool_within: str = "10m"
+    pin: bool | None = None
+    resume: str = ""
+    yes: bool | None = None
+
+    def read(
+        self, session: Session, choice: ToolchainChoice, models: list[str], board: str, **own: Any
+    ) -> BenchRequest:
+        """The request with what a task has of its own. Raises UsageError."""
+        from bench.plan import read_repetitions, read_threads
+        from bench.request import BenchRequest
+
+        return BenchRequest(
+            models=tuple(models),
+            board=board,
+            choice=choice,
+            threads=read_threads(self.threads),
+            repetitions=read_repetitions(self.repetitions),
+            seed=self.seed,
+            at_most=read_duration("--at-most", self.at_most),
+            start_below=self.start_below or None,
+            cool_within=read_duration("--cool-within", self.cool_within),
+            pin=bool(self.pin),
+            ask=not self.yes,
+            **own,
+        )
+
+    def read_resumed(self, session: Session, instrument: str, models: list[str]) -> BenchRequest:
+        """What the bench that is to be gone on with was asked for. Raises UsageError, and what reading its record raises."""
+        from bench.record import find_record
+        from bench.resume import request_of
+
+        if models:
+            raise UsageError("--resume takes models and all else from the record.", remedy="Leave away the models.")
+        folder = find_record(session, self.resume)
+        at_most = read_duration("--at-most", self.at_most)
+        return request_of(folder, instrument, at_most=at_most, ask=not self.yes)
+
+
+DISCIPLINE = FlagGroup(
+    title="Discipline",
+    type=Discipline,
+    help={
+        "threads": "Thread counts to measure, such as 1,2,4; default: the best of a short sweep up to the board's cores.",
+        "repetitions": "How often: a number, or a share such as 5%, for as many as it takes until the 95 % interval of "
+        "each median is that narrow to both sides (6 to 30).",
+        "seed": "Of the order in which configurations take turns.",
+        "at-most": "How long it may take in all, such as 30m or 2h.",
+        "start-below": "Wait before each run until the board is below so many °C.",
+        "cool-within": "How long such a wait may take; what begins warmer is not valid.",
+        "pin": "Fix the board's clocks while a program runs (needs the agent, and root on the board), and set them back.",
+        "resume": "Go on with a bench that did not come to its end: its folder, its name below runs/, or latest.",
+        "yes": "Do not ask on a terminal before more than a minute is spent.",
+    },
+)
+MODEL_HELP = "file, or a name that `ohforge model.list` shows; may be given again."
 
 
 @command(
@@ -19,61 +91,108 @@ RECORD_HELP = "Folder of a record, its name below runs/, or latest; `ohforge ben
     repeatable=("model",),
     changes=True,
     dry=True,
-    groups={"choice": TOOLCHAIN},
+    groups={"choice": TOOLCHAIN, "discipline": DISCIPLINE},
     help={
-        "model": "A .gguf file, or a name that `ohforge model.list` shows; may be given again.",
+        "model": f"A .gguf {MODEL_HELP}",
         "board": BOARD_HELP,
         "arch": ARCH_HELP,
         "cpu": CPU_HELP,
-        "threads": "Thread counts to measure, such as 1,2,4; default: powers of two up to the board's cores.",
         "prompt": "Tokens of the prompt, for prefill; 0 leaves it away.",
         "generate": "Tokens to generate, for decode; 0 leaves it away.",
-        "repetitions": "How often: a number, or a share such as 5%, for as many as it takes until the 95 % interval of "
-        "each median is that narrow to both sides (6 to 30).",
-        "seed": "Of the order in which configurations take turns.",
+        "batch": "Logical batch sizes to measure, such as 512,2048; default: the program's own.",
+        "ubatch": "Physical batch sizes to measure, such as 64,512.",
+        "depth": "Tokens that are in the context already, such as 0,512,2048.",
+        "cache-k": "Types of the cached keys to measure, such as f16,q8_0.",
+        "cache-v": "Types of the cached values.",
+        "repack": "Whether weights are copied into another order for the CPU: on, off or on,off.",
         "completions": "Completions through llama-server that count, of each model with its best thread count: time to the "
         "first token and of every further one, loading, memory, page faults, reads; 0: none.",
-        "at-most": "How long it may take in all, such as 30m or 2h.",
     },
 )
 def llama(
     session: Session,
     choice: ToolchainChoice,
+    discipline: Discipline,
     model: list[str] | None = None,
     board: str = "",
-    threads: str = "",
     prompt: int = 128,
     generate: int = 32,
-    repetitions: str = "5%",
-    seed: int = 1,
+    batch: str = "",
+    ubatch: str = "",
+    depth: str = "",
+    cache_k: str = "",
+    cache_v: str = "",
+    repack: str = "",
     completions: int = 0,
-    at_most: str = "2h",
 ) -> Answer:
     """Measure prefill and decode of language models on a board by llama-bench; every sample is kept, and judged."""
     from bench.completion import check_plan
-    from bench.llama import measure_llama, would_measure
-    from bench.plan import check_tokens, read_repetitions, read_threads
-    from bench.request import BenchRequest
+    from bench.llama import check_tokens, measure_llama, read_axes, would_measure_llama
+
+    if discipline.resume:
+        request = discipline.read_resumed(session, "llama", model or [])
+    else:
+        check_tokens(prompt, generate)
+        check_plan(completions, prompt, generate)
+        axes = read_axes(batch=batch, ubatch=ubatch, depth=depth, cache_k=cache_k, cache_v=cache_v, repack=repack)
+        request = discipline.read(
+            session, choice, model or [], board, n_prompt=prompt, n_gen=generate, axes=axes, completions=completions
+        )
+    return _perform(session, request, measure_llama, would_measure_llama)
+
+
+@command(
+    optional_positional="model",
+    repeatable=("model",),
+    changes=True,
+    dry=True,
+    groups={"choice": TOOLCHAIN, "discipline": DISCIPLINE},
+    help={
+        "model": f"A .ms {MODEL_HELP}",
+        "board": BOARD_HELP,
+        "arch": ARCH_HELP,
+        "cpu": CPU_HELP,
+        "device": "What shall compute: cpu, nnrt, nnrt:NAME, or several such as cpu,nnrt.",
+        "fp16": "Whether the engine computes in half precision: on, off or on,off.",
+        "loops": "How often one run of the program computes; its sample is the median.",
+        "warm-up": "How often it computes before that, uncounted.",
+    },
+)
+def mslite(
+    session: Session,
+    choice: ToolchainChoice,
+    discipline: Discipline,
+    model: list[str] | None = None,
+    board: str = "",
+    device: str = "cpu",
+    fp16: str = "",
+    loops: int = 10,
+    warm_up: int = 2,
+) -> Answer:
+    """Measure the time of one inference with MindSpore Lite models on a board; every loop is kept, and judged."""
+    from bench.mslite import check_loops, measure_mslite, read_axes, would_measure_mslite
+
+    if discipline.resume:
+        request = discipline.read_resumed(session, "mslite", model or [])
+    else:
+        check_loops(loops, warm_up)
+        axes = read_axes(device=device, fp16=fp16)
+        request = discipline.read(session, choice, model or [], board, loops=loops, warm_up=warm_up, axes=axes)
+    return _perform(session, request, measure_mslite, would_measure_mslite)
+
+
+def _perform(
+    session: Session,
+    request: BenchRequest,
+    measure: Callable[[Session, BenchRequest], BenchOutcome],
+    would_measure: Callable[[Session, BenchRequest], list[Would]],
+) -> Answer:
     from commands.show_bench import show_bench
     from core.dry import tell
 
-    check_tokens(prompt, generate)
-    check_plan(completions, prompt, generate)
-    request = BenchRequest(
-        models=tuple(model or ()),
-        board=board,
-        choice=choice,
-        threads=read_threads(threads),
-        n_prompt=prompt,
-        n_gen=generate,
-        repetitions=read_repetitions(repetitions),
-        seed=seed,
-        completions=completions,
-        at_most=read_duration("--at-most", at_most),
-    )
     if session.dry:
         return Answer(tell(session.console, would_measure(session, request)))
-    outcome = measure_llama(session, request)
+    outcome = measure(session, request)
     show_bench(session.console, outcome)
     return Answer(outcome.as_json())
 

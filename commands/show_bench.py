@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from core.console import Console
 
 EMULATED = "EMULATED: times of qemu on this computer, which say nothing about a real board"
-COLUMNS = ["MODEL", "THREADS", "TEST", "MEDIAN", "95 % INTERVAL", "P5", "P95", "CV", "N", "UNIT"]
+COLUMNS = ["MODEL", "THREADS", "SETTINGS", "TEST", "MEDIAN", "95 % INTERVAL", "P5", "P95", "CV", "N", "UNIT"]
 
 
 def show_bench(console: Console, outcome: BenchOutcome) -> None:
     """The end of a bench: its table, and what speaks against it."""
     content = outcome.content
     emulated = content["board"]["emulated"]
-    console.info(f"speeds ({EMULATED if emulated else 'measured on the board'}):")
+    if content["computed_by"]:
+        console.info(f"computed by: {content['computed_by']}")
+    console.info(
+        f"{'speeds' if content['instrument'] == 'llama' else 'times'} ({EMULATED if emulated else 'measured on the board'}):"
+    )
     console.table(
-        COLUMNS, [_row(result, emulated, f"{result['test']} {result['tokens']}") for result in content["results"]]
+        COLUMNS, [_row(result, emulated, f"{result['test']} {result['tokens'] or ''}") for result in content["results"]]
     )
     if completion := content.get("completion"):
         _show_completions(console, completion, emulated)
@@ -39,7 +43,7 @@ def show_bench(console: Console, outcome: BenchOutcome) -> None:
 def _show_completions(console: Console, completion: Mapping[str, Any], emulated: bool) -> None:
     title = f"completions by llama-server, {completion['prompt_tokens']} tokens read and {completion['tokens']} written"
     console.info(f"{title} ({EMULATED if emulated else 'measured on the board'}):")
-    headings = ["MODEL", "THREADS", "METRIC", *COLUMNS[3:]]
+    headings = ["METRIC" if name == "TEST" else name for name in COLUMNS]
     console.table(headings, [_row(result, emulated, result["metric"]) for result in completion["results"]])
 
 
@@ -51,7 +55,8 @@ def _row(result: Mapping[str, Any], emulated: bool, name: str) -> list[str]:
     return [
         result["model"],
         str(result["threads"]),
-        name,
+        _settings(result.get("settings", {})),
+        name.rstrip(),
         shown(result["median"]),
         known or ("too few" if result["n"] < LEAST_FOR_INTERVAL else "-"),
         shown(result["p5"]),
@@ -60,6 +65,10 @@ def _row(result: Mapping[str, Any], emulated: bool, name: str) -> list[str]:
         str(result["n"]),
         f"{result['unit']}{' (emulated)' if emulated else ''}",
     ]
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "-"
 
 
 def show_benches(console: Console, benches: Iterable[Mapping[str, Any]]) -> None:
@@ -71,7 +80,7 @@ def show_benches(console: Console, benches: Iterable[Mapping[str, Any]]) -> None
             {True: "valid", False: f"NOT VALID: {', '.join(bench['flags'])}", None: "not judged"}[bench["valid"]],
             f"{bench['board']}{' (emulated)' if bench['emulated'] else ''}",
             ", ".join(bench["models"]),
-            ", ".join(f"{test} {speed:.4g} tokens/s" for test, speed in bench["best"].items()) or "-",
+            ", ".join(f"{test} {best:.4g} {bench['units'][test]}" for test, best in bench["best"].items()) or "-",
         ]
         for bench in benches
     ]
@@ -88,13 +97,14 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         [
             entry.model,
             str(entry.threads),
+            _settings(entry.settings),
             entry.test,
             f"{entry.a:.4g}",
             f"{entry.b:.4g}",
             f"{entry.change:+.1%}",
             f"{entry.low:+.1%} to {entry.high:+.1%}" if entry.low is not None else "too few",
-            ("faster" if entry.change > 0 else "slower") if entry.is_clear else "no clear difference",
+            ("faster" if entry.is_faster else "slower") if entry.is_clear else "no clear difference",
         ]
         for entry in comparison.differences
     ]
-    console.table(["MODEL", "THREADS", "TEST", "A", "B", "CHANGE", "95 % INTERVAL", "B IS"], rows)
+    console.table(["MODEL", "THREADS", "SETTINGS", "TEST", "A", "B", "CHANGE", "95 % INTERVAL", "B IS"], rows)

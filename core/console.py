@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import sys
 import time
 from collections.abc import Iterator
@@ -101,6 +102,16 @@ class Console:
         else:
             raw.write(chunk)
         self.out.flush()
+
+    def confirm(self, question: str, seconds: float) -> bool | None:
+        """Whether somebody at the terminal says yes within that time; None where nobody can be asked."""
+        if not (self.interactive and sys.stdin.isatty()):
+            return None
+        print(f"{without_controls(question)} [y/N] ", end="", file=self.out, flush=True)
+        if not select.select([sys.stdin], [], [], seconds)[0]:
+            print(file=self.out)
+            return False
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def table(self, headings: list[str], rows: list[list[str]]) -> None:
         """A table with aligned columns; without borders, so that it can be cut and grepped."""

@@ -67,6 +67,8 @@ class AgentRun:
     """Limits by their names in ulimit's manual (``as``, ``core``, ``nofile`` …), in bytes or pieces, or ``unlimited``."""
     sample_seconds: float = 0.0
     """Time between two samples of the board; 0: none are taken."""
+    pin: bool = False
+    """Whether the clocks of the CPUs are fixed meanwhile."""
     merge: bool = False
     """Both streams in the order of writing, all as standard output."""
 
@@ -141,6 +143,7 @@ def run_options(run: AgentRun, *, seconds: float) -> list[str]:
     """The words between the agent and ``--`` with the program; `seconds` is the deadline on the board."""
     words = ["run", f"--deadline={_milliseconds(seconds)}", f"--grace={_milliseconds(run.grace_seconds)}"]
     words += [f"--sample={_milliseconds(run.sample_seconds)}"] if run.sample_seconds else []
+    words += ["--pin"] if run.pin else []
     words += ["--merge"] if run.merge else []
     words += [f"--cwd={run.folder}"] if run.folder else []
     words += [f"--cpus={run.cpus}"] if run.cpus else []

@@ -19,7 +19,7 @@ from typing import Any
 from core.errors import ContentDiffers, LostConnection, RunError
 from core.process import OnOutput
 
-AGENT_VERSION = 2
+AGENT_VERSION = 3
 MAGIC = b"\xf5OHF"
 HEADER = struct.Struct("<4sB3sIIQ8s")
 """Magic, type, zeros, payload length, number, microseconds since the agent began, tag."""
@@ -42,7 +42,10 @@ class Sample:
     other_frequencies: Mapping[str, int | None]
     available_bytes: int
     resident_bytes: int
-    """Of the program itself, without what it started."""
+    """Of the program itself, without what it started, as are the next two."""
+    major_faults: int | None
+    read_bytes: int | None
+    """From storage, page faults included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,29 @@ class Usage:
     blocks_read: int
     blocks_written: int
     """Blocks have 512 bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinnedPolicy:
+    """CPUs that share one clock, which was fixed while the program ran. Frequencies in Hz."""
+
+    name: str
+    governor: str
+    lowest_hz: int
+    highest_hz: int
+    found_governor: str
+    found_lowest_hz: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pin:
+    """What became of the clocks that were to be fixed; of `lost` and `left` each word names a file of a policy."""
+
+    policies: tuple[PinnedPolicy, ...]
+    lost: tuple[str, ...] = ()
+    """No longer as it was fixed when the program had ended."""
+    left: tuple[str, ...] = ()
+    """Could not be set back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +118,7 @@ class AgentReport:
     survivors: int = 0
     """Processes that could not be ended."""
     samples_lost: int = 0
+    pin: Pin | None = None
     noise: bytes = b""
     """What stood between the frames."""
 
@@ -131,6 +158,7 @@ class FrameDecoder:
     """What looked like a whole frame, and had another tag."""
     _start_seconds: float = 0.0
     _first_output: float | None = None
+    _pin: Pin | None = None
     _names: dict[str, list[str]] = field(default_factory=dict)
     _last: AgentReport | None = None
     _failure: StartFailure | None = None
@@ -256,6 +284,11 @@ class FrameDecoder:
                     raise ValueError("a key of another length")
             case b"S":
                 self.started, self.pid, self._start_seconds = True, _number(value["pid"]), seconds
+            case b"P":
+                self._pin = Pin(policies=tuple(map(_pinned, value["policies"])))
+            case b"U" if self._pin is not None:
+                lost, left = (tuple(map(checked_text, value[key])) for key in ("lost", "left"))
+                self._pin = dataclasses.replace(self._pin, lost=lost, left=left)
             case b"F":
                 self._failure = StartFailure(
                     stage=checked_text(value["stage"]),
@@ -290,6 +323,8 @@ class FrameDecoder:
             other_frequencies=named("other_frequencies", 1),
             available_bytes=_number(value["available_kb"]) * 1024,
             resident_bytes=_number(value["resident_kb"]) * 1024,
+            major_faults=_number_or_none(value["major_faults"]),
+            read_bytes=_number_or_none(value["read_bytes"]),
         )
 
     def _report(self, last: Mapping[str, Any]) -> AgentReport:
@@ -313,7 +348,19 @@ class FrameDecoder:
             left=_number(last["left"]),
             survivors=_number(last["survivors"]),
             samples_lost=_number(last["samples_lost"]),
+            pin=self._pin,
         )
+
+
+def _pinned(value: Mapping[str, Any]) -> PinnedPolicy:
+    return PinnedPolicy(
+        name=checked_text(value["name"]),
+        governor=checked_text(value["governor"]),
+        lowest_hz=_number(value["lowest_khz"]) * 1000,
+        highest_hz=_number(value["highest_khz"]) * 1000,
+        found_governor=checked_text(value["found_governor"]),
+        found_lowest_hz=_number(value["found_lowest_khz"]) * 1000,
+    )
 
 
 def _refuse(text: str) -> Any:
@@ -324,6 +371,10 @@ def _number(value: Any, low: int = 0, high: int = LARGEST_NUMBER) -> int:
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"{value!r} is no number from {low} to {high}")
     return value
+
+
+def _number_or_none(value: Any) -> int | None:
+    return None if value is None else _number(value)
 
 
 def _flag(value: Any) -> bool:

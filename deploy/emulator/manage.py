@@ -126,6 +126,11 @@ def list_boards() -> Answer:
 @click.option("--memory-limit", type=SIZE, help="Memory by a control group, pages of files included, such as 120M.")
 @click.option("--storage-rate", type=SIZE, help="What the disk reads, and writes, in a second, such as 30M.")
 @click.option("--cpu-quota", type=click.FloatRange(min=0), help="Processors that programs may use, such as 0.5.")
+@click.option(
+    "--throttle", type=click.FloatRange(min=0), help="Played: its clock goes down a step after so many seconds of work."
+)
+@click.option("--fixed-governor/--free-governor", default=None, help="Played: nobody may choose a governor.")
+@click.option("--swap/--no-swap", default=None, help="Played: what programs need beyond the memory goes to swap.")
 @click.option("--release", help="OpenHarmony release that the board's hdc plays, such as 5.0 or 7.0.")
 @click.option("--secure/--open", default=None, help="Over TCP, ask for this computer's key, as boards for sale do.")
 @click.option("--locked/--debug", default=None, help="An image as it is sold: no root, no `target mount`.")
@@ -148,6 +153,9 @@ def create(
     memory_limit: int | None,
     storage_rate: int | None,
     cpu_quota: float | None,
+    throttle: float | None,
+    fixed_governor: bool | None,
+    swap: bool | None,
     release: str | None,
     secure: bool | None,
     locked: bool | None,
@@ -173,6 +181,9 @@ def create(
         "memory_limit": memory_limit,
         "storage_rate": storage_rate,
         "cpu_quota": cpu_quota,
+        "throttle": throttle,
+        "fixed_governor": fixed_governor,
+        "swap": swap,
         "version": release,
         "secure": secure,
         "locked": locked,
@@ -283,6 +294,7 @@ def _describe(board: EmulatedBoard) -> dict[str, Any]:
         "profile": board.profile,
         "folder": str(board.folder),
         "limits": {name: getattr(board, name) for name in LIMITS if getattr(board, name)},
+        "played": board.played,
         "running": is_running(board),
         "faults": FaultFile(folder=board.folder).active(),
     }

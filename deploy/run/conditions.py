@@ -38,6 +38,8 @@ class Conditions:
     cpus: tuple[int, ...] = ()
     nice: int = 0
     sample_seconds: float = 0.0
+    pin: bool = False
+    """Whether the agent shall fix the clocks of the CPUs while the program runs."""
 
     @property
     def cpu_list(self) -> str:

@@ -112,6 +112,8 @@ def choose_engine(session: Session, board: Board, survey: Survey, asked: str, co
             engine = ShellEngine(reason=f"no agent: {found.reason}")
     if conditions.sample_seconds and engine.name == SHELL:
         raise AgentUnavailable(f"Board {board.serial} cannot be sampled by its shell ({engine.reason}).")
+    if conditions.pin and engine.name == SHELL:
+        raise AgentUnavailable(f"The clocks of board {board.serial} cannot be fixed by its shell ({engine.reason}).")
     session.console.chosen("run engine", engine.name, engine.reason)
     return engine
 
@@ -182,6 +184,7 @@ class AgentEngine:
                 nice=conditions.nice or None,
                 limits=conditions.limits,
                 sample_seconds=conditions.sample_seconds,
+                pin=conditions.pin,
                 merge=start.merged,
             ),
             seconds=start.seconds,
@@ -210,6 +213,11 @@ class AgentEngine:
 
 def _read_report(board: Board, start: Start, report: AgentReport, output: RunOutput, seconds: float) -> ProgramResult:
     failure = report.failure
+    if failure is not None and failure.stage == "pin":
+        raise ConditionsNotMet(
+            f"Board {board.serial} lets its clocks not be fixed ({failure.error}).",
+            remedy="Only root may do it, where the kernel has cpufreq at all.",
+        )
     if failure is not None and failure.stage in ("limit", "cpus", "nice"):
         asked = {key: value for key, value in start.conditions.as_json().items() if value}
         raise ConditionsNotMet(

@@ -82,7 +82,7 @@ def _prepare(
     """
     survey = ask_board(session, board, request, stored, agents)
     about = record.content["board"]
-    emulated = board.emulated or survey.parameters.get("const.build.ver.physical") == "emulated"
+    emulated = board.emulated or survey.parameters.get("const.build.ver.physical", "").startswith("emulated")
     record.save(board={**about, "emulated": emulated, "facts": survey.as_json()})
     check_fit(session, board, request, survey)
     engine = choose_engine(session, board, survey, request.options.run_engine, request.options.conditions)
@@ -187,6 +187,8 @@ class _Run:
             complete=not missing,
             run_engine=self.engine.name,
             usage=self.record.content["usage"],
+            seconds=result.seconds,
+            pin=self.record.content["pin"],
             diagnosis=diagnosis,
         )
 
@@ -222,7 +224,10 @@ class _Run:
         if seconds and report is not None:
             lost = report.samples_lost
             samples = {"file": SAMPLES, "count": output.samples, "lost": lost, "interval_seconds": seconds}
-        self.record.save(usage=usage_of(result), samples=samples)
+        pin = asdict(report.pin) if report is not None and report.pin is not None else None
+        self.record.save(usage=usage_of(result), samples=samples, pin=pin)
+        for left in pin["left"] if pin is not None else ():
+            self.session.console.warn(f"THE BOARD IS NOT AS IT WAS: {left} could not be set back")
         if report is not None and report.left:
             self.session.console.info(f"the program left {report.left} process(es) running, which were ended")
         if report is not None and report.survivors:

@@ -63,6 +63,7 @@ def start_record(session: Session, *, program: str, board: str, content: Mapping
             "result": None,
             "usage": None,
             "samples": None,
+            "pin": None,
             "metrics": {},
             "facts": {},
             "outputs": [],

@@ -82,6 +82,10 @@ class RunOutcome:
     run_engine: str
     usage: dict[str, Any] | None
     """What the program used by the board's kernel; None when nobody counted."""
+    seconds: float
+    """From the start of the command to its end, the link included."""
+    pin: dict[str, Any] | None = None
+    """What became of clocks that were to be fixed meanwhile."""
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
 
     def as_json(self) -> dict[str, Any]:

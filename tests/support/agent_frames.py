@@ -45,7 +45,7 @@ def frame(
 def conversation(*outputs: tuple[str, bytes], **end: object) -> list[bytes]:
     """All frames of a run that printed `outputs`, each with its stream ("o" or "e")."""
     words: list[tuple[str, bytes | Mapping[str, object]]] = [
-        ("H", {"agent": 2, "arch": "arm64", "pid": 41, "adopts_orphans": True, "key": KEY.hex()}),
+        ("H", {"agent": 3, "arch": "arm64", "pid": 41, "adopts_orphans": True, "key": KEY.hex()}),
         ("S", {"pid": 42}),
         *outputs,
     ]

@@ -1,4 +1,4 @@
-"""A board whose llama-bench is a script that prints what the real one would, at speeds that a test decides."""
+"""A board whose llama-bench, or mslite, is a script that prints what the real one would, at speeds that a test decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import llama
+from bench import cooling, measure
 from bench.conditions import Conditions, CpuPolicy
 from bench.plan import read_repetitions
 from bench.request import BenchRequest
@@ -24,6 +24,15 @@ echo 'load: warming up' >&2
 [ "$p" = 0 ] || say $p 0 $(({prefill_ns} * p / t))
 [ "$n" = 0 ] || say 0 $n $(({decode_ns} * n / t))
 {end}
+"""
+
+MSLITE = """#!/bin/sh
+while [ $# -gt 1 ]; do case $1 in --threads) t=$2;; --loops) n=$2;; --device) d=$2;; esac; shift; done
+printf 'engine: Engine of a test\\ndevice asked for: %s\\nload: 0.100 ms\\nwarmup 1: 99.000 ms\\n' "$d"
+i=0; while [ $i -lt $n ]; do i=$((i+1)); us={microseconds}; echo "loop $i: $((us/1000)).$(printf %03d $((us%1000))) ms"; done
+echo 'output data is:'
+{end}
+echo 'result: complete'
 """
 
 POLICY = CpuPolicy(
@@ -78,6 +87,13 @@ def write_bench(
     return program
 
 
+def write_mslite(folder: Path, microseconds: str, *, end: str = "") -> Path:
+    """A script as mslite; of a loop, as the shell computes it from the threads ``$t`` and the loop's number ``$i``."""
+    program = folder / "mslite"
+    program.write_text(MSLITE.format(microseconds=microseconds, end=end))
+    return program
+
+
 def use_bench(
     monkeypatch: pytest.MonkeyPatch,
     program: Path,
@@ -85,11 +101,12 @@ def use_bench(
     conditions: Callable[[], Conditions] | None = lambda: CALM,
 ) -> None:
     """Lets benches run `program` on `board`, under these conditions; None: the board's own."""
-    run = dataclasses.replace(make_request(program), engine="llama 0.0", program="llama-bench")
-    monkeypatch.setattr(llama, "choose_board", lambda session, name: board)
-    monkeypatch.setattr(llama, "ready_product", lambda session, board, request: Launch(board=board, run=run))
+    run = dataclasses.replace(make_request(program), engine=f"{program.name} 0.0", program=program.name)
+    monkeypatch.setattr(measure, "choose_board", lambda session, name: board)
+    monkeypatch.setattr(measure, "ready_product", lambda session, board, request: Launch(board=board, run=run))
     if conditions is not None:
-        monkeypatch.setattr(llama, "read_conditions", lambda session, board: conditions())
+        for module in (measure, cooling):
+            monkeypatch.setattr(module, "read_conditions", lambda session, board: conditions())
 
 
 def bench_of(*models: Path, repetitions: str = "6", **changes: object) -> BenchRequest:

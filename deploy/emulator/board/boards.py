@@ -27,6 +27,8 @@ SANDBOXES = {"namespaces": ("namespaces",), "proot": ("proot",), "any": ("namesp
 NETWORKS = ("none", "host")
 LIMITS = ("memory_limit", "storage_rate", "cpu_quota")
 """Settings of a board that control groups of this machine's kernel keep."""
+PLAYED = ("throttle", "fixed_governor", "swap")
+"""Settings of a board that nothing real on this machine stands behind."""
 PREFIX = "emulated-"
 SERIAL = re.compile(r"\w[\w.-]*")
 DEFAULT = "emulated-dayu200"
@@ -58,6 +60,12 @@ class EmulatedBoard:
     """Bytes that the disk reads, and writes, in a second; 0: no limit."""
     cpu_quota: float = 0.0
     """Processors that programs may use, such as 0.5; 0: all."""
+    throttle: float = 0.0
+    """Seconds of work after which its clock goes down one step; 0: never. This and the next two are played."""
+    fixed_governor: bool = False
+    """Its kernel lets nobody choose a governor or a lowest clock."""
+    swap: bool = False
+    """What programs need beyond the memory goes to swap, until that is full too."""
     libraries: dict[str, str] = field(default_factory=dict)
     hidden_tools: tuple[str, ...] = ()
     """Commands that the board lacks."""
@@ -73,6 +81,11 @@ class EmulatedBoard:
     @property
     def serial(self) -> str:
         return self.folder.name
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """The settings that are only played, and are on."""
+        return {name: getattr(self, name) for name in PLAYED if getattr(self, name)}
 
     @property
     def disk(self) -> Path:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from deploy.emulator.board.heat import Heat
 from deploy.emulator.board.memory import Memory
 from deploy.emulator.board.running import RunningBoard
 from deploy.emulator.board.serving import serve_session
@@ -33,7 +34,10 @@ class Daemon:
         board = self.board
         (board.folder / "run/generation").write_text(f"{os.urandom(8).hex()}\n")
         memory = board.shown.memory_kib
-        Memory(view=board.view, total=memory["total"], available=memory["available"], swap=memory["swap"]).watch()
+        sizes = {name: memory[name] for name in ("total", "available", "swap")}
+        Memory(view=board.view, swapping=board.settings.swap, **sizes).watch()
+        if board.settings.throttle:
+            Heat(view=board.view, shown=board.shown, seconds=board.settings.throttle).begin()
         threads: list[threading.Thread] = []
         ready()
         last = time.monotonic()

@@ -34,6 +34,8 @@ from deploy.emulator.sandbox.rootfs import describe_root
 from deploy.emulator.sandbox.tools import find_tools
 from deploy.emulator.sandbox.views import View
 
+GOVERNED = tuple(f"sys/devices/system/cpu/cpufreq/policy0/{name}" for name in ("scaling_governor", "scaling_min_freq"))
+
 
 def main(arguments: list[str]) -> int:
     """Runs the keeper; the last argument is the descriptor to which it reports that it is up, or why not."""
@@ -79,21 +81,25 @@ def _keep(board: EmulatedBoard, kind: str, report_to: int) -> int:
     parameters = {"const.hdc.version": f"Ver: {find_release(board.version).version}"}
     parameters |= {"const.hdc.secure": "1"} if board.secure else {}
     parameters |= {"const.debuggable": "0"} if board.locked else {}
+    # So that every record of a run has it.
+    played = f"emulated, played: {', '.join(board.played)}"
+    parameters |= {"const.build.ver.physical": played} if board.played else {}
     shown = dataclasses.replace(shown, parameters={**shown.parameters, **parameters})
     if memory_kib := board.memory_kib or board.memory_limit // 1024:
-        memory = {"total": memory_kib, "available": memory_kib, "swap": 0}
+        memory = {"total": memory_kib, "available": memory_kib, "swap": shown.memory_kib["swap"] if board.swap else 0}
         shown = dataclasses.replace(shown, memory_kib=memory)
     tools = find_tools(profile.arches)
     plan = Plan(
         mount_point=board.run / "root",
         disk=board.disk,
         disk_bytes=board.memory_disk or None,
-        files=describe_root(profile, shown, tools, board.hidden_tools, board.hollow_tools),
+        files=describe_root(profile, shown, tools, board.hidden_tools, board.hollow_tools, board.swap),
         tools=tools,
         libraries={arch: Path(folder) for arch, folder in board.libraries.items()},
         arches=profile.arches,
         host_name=shown.host_name,
         network=board.network == "host",
+        read_only=GOVERNED if board.fixed_governor else (),
         registered=read_registered(),
     )
     signal.signal(signal.SIGTERM, _end)

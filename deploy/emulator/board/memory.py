@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.emulator.sandbox.rootfs import memory_text
+from deploy.emulator.sandbox.rootfs import PAGE_KIB, memory_text, paging_text
 from deploy.emulator.sandbox.views import View
 
 PERIOD_SECONDS = 0.5
@@ -17,12 +17,16 @@ PERIOD_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Watches the programs of a board with so many KiB: total, available to programs, swap."""
+    """Watches the programs of a board with so many KiB: total, available to programs, swap.
+
+    Swap is shown and not used, unless `swapping` is played: what programs need beyond the memory counts as swapped then.
+    """
 
     view: View
     total: int
     available: int
     swap: int
+    swapping: bool = False
 
     def watch(self) -> None:
         """Starts to watch, for as long as this process lives."""
@@ -30,18 +34,27 @@ class Memory:
 
     def _run(self) -> None:
         shown = -1
+        swapped = moved = 0
         pause = threading.Event()
         while not pause.wait(PERIOD_SECONDS):
             used = {number: _anonymous_kib(number) for number in self.view.programs()}
             total = sum(used.values())
-            if total > self.available and used:
+            beyond = max(total - self.available, 0)
+            if beyond > (self.swap if self.swapping else 0):
                 # As the kernel of a board does: the largest goes.
                 _kill(max(used, key=lambda number: used[number]))
-            if total != shown:
+            if total == shown:
+                continue
+            shown = total
+            with contextlib.suppress(OSError):
                 left = max(self.available - total, 0)
-                with contextlib.suppress(OSError):
-                    self.view.memory_file.write_text(memory_text(self.total, left, self.swap))
-                shown = total
+                free = max(self.swap - beyond, 0) if self.swapping else self.swap
+                self.view.memory_file.write_text(memory_text(self.total, left, self.swap, free))
+                if self.swapping:
+                    moved += max(beyond - swapped, 0) // PAGE_KIB
+                    swapped = beyond
+                    with self.view.paging_file.open("r+") as file:
+                        file.write(paging_text(moved))
 
 
 def _kill(number: int) -> None:

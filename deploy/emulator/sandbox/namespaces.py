@@ -79,6 +79,10 @@ def build_sandbox(plan: Plan, folder: int) -> NamespaceView:
             (root / name).mkdir()
             sys.mount("tmpfs", str(root / name), "tmpfs", sys.MS_NOSUID | sys.MS_NODEV, f"mode={mode}")
         lay_out(root, plan.files, plan.tools, plan.libraries)
+        for path in plan.read_only:
+            sys.mount(str(root / path), str(root / path), flags=sys.MS_BIND)
+            flags = sys.MS_BIND | sys.MS_REMOUNT | sys.MS_RDONLY | sys.MS_NOSUID | sys.MS_NODEV
+            sys.mount("none", str(root / path), flags=flags)
         _mount_disk(root, plan)
         _mount_devices(root)
         sys.hide_process()
@@ -260,6 +264,7 @@ class NamespaceView:
 
     kind = "namespaces"
     memory_file = Path("/proc/meminfo")
+    paging_file = Path("/proc/vmstat")
 
     def __init__(self, inside: Inside, shown: int) -> None:
         self._inside = inside

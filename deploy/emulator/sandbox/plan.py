@@ -26,5 +26,7 @@ class Plan:
     host_name: str
     network: bool
     """Whether programs have this machine's network; else they have one that ends at the board."""
+    read_only: tuple[str, ...]
+    """Files that no program can change, relative to the root."""
     registered: dict[str, Registered]
     """Emulators of the machine's own binfmt_misc."""

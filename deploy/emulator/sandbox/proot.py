@@ -35,6 +35,8 @@ def build_sandbox(plan: Plan) -> ProotView:
         raise HostToolMissing(
             "The program 'proot' is not on this machine.", remedy="Install it: sudo apt install proot."
         )
+    if plan.read_only:
+        raise HostUnsupported("Without namespaces nothing keeps a program from changing the board's files.", remedy="")
     root = plan.mount_point.with_name("proot-root")
     remove_tree(root)
     root.mkdir()
@@ -64,6 +66,10 @@ class ProotView:
     @property
     def memory_file(self) -> Path:
         return self.root / "system/emulator/proc/meminfo"
+
+    @property
+    def paging_file(self) -> Path:
+        return self.root / "system/emulator/proc/vmstat"
 
     def to_host(self, path: str) -> Path:
         """Follows the links of the board as the board would."""

@@ -25,6 +25,7 @@ PARAMETERS_SET = "/data/.emulator-param"
 INIT, DAEMON_SHOWN = "system/emulator/init", "system/emulator/hdcd"
 """What the board's programs see as its first process and as its daemon: both only wait."""
 SCRIPTS = Path(__file__).parent / "scripts"
+PAGE_KIB = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +39,17 @@ class RootFiles:
 
 
 def describe_root(
-    profile: Profile, shown: Emulation, tools: Tools, hidden: tuple[str, ...] = (), hollow: tuple[str, ...] = ()
+    profile: Profile,
+    shown: Emulation,
+    tools: Tools,
+    hidden: tuple[str, ...] = (),
+    hollow: tuple[str, ...] = (),
+    swapping: bool = False,
 ) -> RootFiles:
     """All files of the board's root, from its profile.
 
-    `hidden` names commands that it shall lack, `hollow` those that it shall have as links only.
+    `hidden` names commands that it shall lack, `hollow` those that it shall have as links only; with `swapping` the
+    counts of its pages are its own, and not this computer's.
     """
     gone = {*hidden, *shown.missing_tools}
     scripts = {f"system/bin/{path.stem}": path.read_text() for path in SCRIPTS.glob("*.sh") if path.stem not in gone}
@@ -55,7 +62,7 @@ def describe_root(
     links |= {f"sys/devices/system/cpu/cpu{index}/cpufreq": "../cpufreq/policy0" for index in range(profile.cores)}
     return RootFiles(
         plain=_configuration(shown) | _sys_files(profile, shown),
-        proc=_proc_files(profile, shown),
+        proc=_proc_files(profile, shown) | ({"vmstat": paging_text(0)} if swapping else {}),
         executable=scripts | emulators,
         links={**LINKS, **{path: to for path, to in links.items() if path not in scripts}},
     )
@@ -202,8 +209,8 @@ def _proc_files(profile: Profile, shown: Emulation) -> dict[str, str]:
     }
 
 
-def memory_text(total: int, available: int, swap: int) -> str:
-    """/proc/meminfo; sizes in KiB."""
+def memory_text(total: int, available: int, swap: int, swap_free: int | None = None) -> str:
+    """/proc/meminfo; sizes in KiB. Without `swap_free` all swap is."""
     values = {
         "MemTotal": total,
         "MemFree": available * 3 // 4,
@@ -212,9 +219,14 @@ def memory_text(total: int, available: int, swap: int) -> str:
         "Cached": available // 4,
         "SwapCached": 0,
         "SwapTotal": swap,
-        "SwapFree": swap,
+        "SwapFree": swap if swap_free is None else swap_free,
     }
     return "".join(f"{name + ':':<16}{value:>8} kB\n" for name, value in values.items())
+
+
+def paging_text(moved: int) -> str:
+    """/proc/vmstat, of which `moved` pages went to swap; always of the same length, so that it is never read in part."""
+    return "".join(f"{name} {count:010}\n" for name, count in (("pgmajfault", 0), ("pswpin", 0), ("pswpout", moved)))
 
 
 def _cpu_info(profile: Profile, shown: Emulation) -> str:

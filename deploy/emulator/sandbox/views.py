@@ -34,6 +34,10 @@ class View(Protocol):
     def memory_file(self) -> Path:
         """The file that programs on the board read as /proc/meminfo."""
 
+    @property
+    def paging_file(self) -> Path:
+        """The same for /proc/vmstat, where the board has one of its own."""
+
     def to_host(self, path: str) -> Path:
         """Where a path of the board lies for this process."""
 

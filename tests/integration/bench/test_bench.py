@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench import llama
-from bench.llama import measure_llama
+from bench.llama import measure_llama, read_timings
 from bench.record import list_benches, read_bench, verify_record
-from bench.series import Timing, read_series, read_timings
+from bench.series import Timing, read_series
 from commands.show_bench import show_bench, show_benches
 from core.errors import LostConnection
 from core.session import Session

@@ -80,6 +80,9 @@ def test_a_bench_against_itself_has_no_clear_difference(measured: Path) -> None:
         ({"board__emulated": True}, "emulated"),
         ({"board__profile": "dayu200"}, "board"),
         ({"engine": "llama 1.0"}, "engine"),
+        ({"instrument": "mslite"}, "instrument"),
+        ({"computed_by": "MindSpore Lite"}, "computed by"),
+        ({"plan__loops": 10}, "loops"),
         ({"valid": False}, "valid"),
         ({"state": "interrupted", "valid": None}, "state"),
     ],
@@ -108,6 +111,39 @@ def test_a_slower_clock_is_an_unlike_condition(measured: Path) -> None:
     other = altered(measured, "slower", conditions={"before": {**before, "policies": slower}, "after": None})
     with pytest.raises(UnlikeRecords, match=r"clocks: .*1800000000.* against .*1104000000"):
         compare_benches(measured, other)
+
+
+def test_every_piece_of_a_split_model_is_compared(measured: Path) -> None:
+    (model,) = read_bench(measured)["models"]
+    first, second = (
+        altered(measured, name, models=[{**model, "pieces": ["1" * 64, digit * 64]}])
+        for name, digit in (("first", "2"), ("second", "3"))
+    )
+    with pytest.raises(UnlikeRecords, match=r"models: .*11111111…', '22222222….* against .*'33333333…'"):
+        compare_benches(first, second)
+    assert compare_benches(first, first).as_json()["comparable"] is True
+
+
+def test_clocks_that_were_pinned_are_unlike_those_that_were_not(measured: Path) -> None:
+    pin = {"asked": True, "held": True, "why": "", "policies": []}
+    with pytest.raises(UnlikeRecords, match=r"pinned clocks: not known against \[\]"):
+        compare_benches(measured, altered(measured, "pinned", pin=pin))
+
+
+def test_a_record_of_before_the_later_keys_is_read_and_compared(measured: Path) -> None:
+    older = altered(measured, "older")
+    content = json.loads((older / "record.json").read_text())
+    later = ("instrument", "tests", "request", "sweep", "parts", "cpu_seconds", "computed_by", "devices", "pin")
+    (older / "record.json").write_text(json.dumps({key: value for key, value in content.items() if key not in later}))
+    assert compare_benches(measured, older).as_json()["comparable"] is True
+
+
+def test_samples_that_were_cut_off_at_the_end_of_a_line_are_missed(measured: Path) -> None:
+    shorter = altered(measured, "shorter")
+    lines = (shorter / "samples.jsonl").read_text().splitlines(keepends=True)
+    (shorter / "samples.jsonl").write_text("".join(lines[:-1]))
+    with pytest.raises(InvalidData, match=f"has {len(lines) - 1} samples, and its record speaks of {len(lines)}"):
+        compare_benches(measured, shorter, anyway=True)
 
 
 def test_records_of_another_version_kind_or_form_are_refused_in_any_case(measured: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.conditions import Conditions
-from bench.flags import Measured, find_flags, notes_on
+from bench.flags import Measured, Span, find_flags, notes_on
 from bench.series import Sample
 from tests.support.bench_board import CALM, POLICY, changed
 
@@ -39,7 +39,9 @@ def flags(
     samples: list[Sample], before: Conditions = CALM, after: Conditions = LATER, own: float | None = 18.0
 ) -> dict[str, str]:
     part = Measured(configuration="m, 2 threads", model_bytes=100_000_000, samples=samples)
-    return {flag.name: flag.sentence for flag in find_flags([part], before, after, own)}
+    return {
+        flag.name: flag.sentence for flag in find_flags([part], [Span(before=before, looks=[after], cpu_seconds=own)])
+    }
 
 
 NINE = [sample(number) for number in range(1, 10)]
@@ -120,3 +122,52 @@ def test_a_clock_that_is_not_fixed_is_noted() -> None:
     assert notes_on(changed(policies=(), temperatures={})) == [
         "the board does not show its clocks (cpufreq): whether they were fixed is not known"
     ]
+
+
+def test_a_clock_that_was_pinned_is_not_noted_as_loose() -> None:
+    assert notes_on(changed(policies=(dataclasses.replace(POLICY, governor="interactive"),)), is_pinned=True) == []
+
+
+def test_what_was_held_down_for_a_while_is_flagged_though_it_is_over() -> None:
+    lower = dataclasses.replace(LATER, policies=(dataclasses.replace(POLICY, highest_hz=408_000_000),))
+    assert [flag.sentence for flag in find_flags([], [Span(before=CALM, looks=[lower, LATER], cpu_seconds=18.0)])] == [
+        "the highest clock of policy0 went from 1800 to 408 MHz"
+    ]
+
+
+def test_a_board_that_was_started_anew_is_flagged_and_its_load_is_not_guessed() -> None:
+    assert flags(NINE, after=changed(uptime=20.0, cpu_busy=19.0)) == {
+        "restarted": "the board was started anew meanwhile"
+    }
+
+
+def test_a_repetition_that_began_warmer_than_asked_for_is_flagged() -> None:
+    samples = [*(sample(number, began_at=49.5) for number in range(1, 7)), sample(7, began_at=52.0)]
+    part = Measured(configuration="m", model_bytes=1, samples=samples, start_below=50.0)
+    assert [flag.sentence for flag in find_flags([part], [])] == [
+        "the board had 52 °C at the start of repetition 7; below 50 was asked for"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "used", "sentence"),
+    [
+        ("nnrt", "cpu", "nnrt was asked for; cpu computed"),
+        ("nnrt:NPU", "unknown", "nnrt:NPU was asked for; what computed is not known"),
+        ("nnrt:NPU", "nnrt", None),
+        ("cpu", "cpu", None),
+    ],
+)
+def test_a_device_that_did_not_compute_is_flagged(asked: str, used: str, sentence: str | None) -> None:
+    samples = [sample(number, device=used) for number in range(1, 10)]
+    part = Measured(configuration="m", model_bytes=100_000_000, samples=samples, device=asked)
+    assert [flag.sentence for flag in find_flags([part], [])] == ([sentence] if sentence else [])
+
+
+def test_times_that_become_longer_are_slower() -> None:
+    longer = [
+        sample(number, test="predict", tokens=None, tokens_per_second=None, seconds=0.010 + number / 1000)
+        for number in range(1, 10)
+    ]
+    # Thirds of 11 12 13 and 17 18 19 ms.
+    assert flags(longer) == {"drift": "predict became 50% slower from the first third of the repetitions to the last"}

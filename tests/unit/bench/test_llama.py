@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.llama import measure_llama
+from bench import cooling, measure
+from bench.conditions import parse_conditions
+from bench.llama import measure_llama, read_axes
 from bench.record import read_bench
 from bench.series import read_series
-from core.errors import Interrupted, LostConnection, ProgramFailed, RunError, TakesTooLong, UsageError
+from core.errors import ConditionsNotMet, Interrupted, LostConnection, ProgramFailed, RunError, TakesTooLong, UsageError
+from core.patience import Patience
 from core.record_folder import check_record
 from core.session import Session
 from tests.shared.tiny_gguf import write_tiny_gguf
@@ -114,11 +118,131 @@ def test_a_board_that_slows_down_is_not_valid_and_the_sentence_says_why(
     assert "decode became" in content["flags"][0]["sentence"]
 
 
+def test_one_repetition_that_lies_apart_makes_the_result_not_valid(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The probe and the warm-up are the first two calls.
+    use_bench(monkeypatch, write_bench(tmp_path, decode_ns="(c == 7 ? 200000000 : 100000000)"), board)
+    content = measure_llama(session, bench_of(model, threads=(1,), repetitions="9")).content
+    assert [(flag["name"], flag["sentence"]) for flag in content["flags"]] == [
+        ("outliers", "decode of repetition 5 lies apart from the others")
+    ]
+
+
+def test_without_thread_counts_only_the_best_of_a_sweep_is_measured(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Four threads disturb each other: ten times as slow.
+    slow = "(t == 4 ? 1000000000 : 100000000)"
+    use_bench(monkeypatch, write_bench(tmp_path, decode_ns=slow), board)
+    content = measure_llama(session, bench_of(model, threads=(), repetitions="1")).content
+    assert {row["threads"] for row in content["results"]} == {2}
+    rows = {row["threads"]: (row["seconds"], row["chosen"]) for row in content["sweep"]}
+    # Two tokens of 100 ms, divided by the threads.
+    assert rows == {1: (0.2, False), 2: (0.1, True), 4: (0.5, False)}
+    assert content["plan"]["threads"] == [1, 2, 4] and content["plan"]["sweep"] is True
+
+
+def test_settings_are_measured_in_every_combination_and_stand_beside_each_number(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bench(monkeypatch, write_bench(tmp_path), board)
+    axes = read_axes(batch="64,512", repack="off")
+    content = measure_llama(session, bench_of(model, threads=(1,), repetitions="1", n_prompt=0, axes=axes)).content
+    assert {(row["configuration"], row["settings"]["batch"]) for row in content["results"]} == {
+        ("tiny, 1 thread, batch 64, repack off", 64),
+        ("tiny, 1 thread, batch 512, repack off", 512),
+    }
+
+
+def test_the_hosts_clock_may_jump_without_harm(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bench(monkeypatch, write_bench(tmp_path), board)
+    moments = itertools.cycle(["2026-01-01T00:00:00.000Z", "1970-01-01T00:00:01.000Z", "2038-01-19T00:00:00.000Z"])
+    monkeypatch.setattr(measure, "now", lambda: next(moments))
+    content = measure_llama(session, bench_of(model, threads=(1,))).content
+    assert (content["valid"], content["rounds"]) == (True, 6)
+    samples = read_series(only_record(session))
+    assert [sample.position for sample in samples] == list(range(1, 15))
+    assert len({sample.at for sample in samples}) == 3
+
+
+def test_a_board_without_clocks_and_temperatures_has_null_and_never_0(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = parse_conditions("@@memory\n@@paging\n@@end")
+    use_bench(monkeypatch, write_bench(tmp_path), board, lambda: bare)
+    content = measure_llama(session, bench_of(model, threads=(1,))).content
+    before = content["conditions"]["before"]
+    assert (before["policies"], before["temperatures"], before["cooling"]) == ((), {}, {})
+    others = {
+        key: value
+        for key, value in before.items()
+        if key not in ("policies", "temperatures", "cooling", "other_clocks")
+    }
+    assert set(others.values()) == {None}
+    sample = read_series(only_record(session))[0]
+    assert (sample.cpu_hz, sample.hottest, sample.began_at, sample.read_bytes) == (None, None, None, None)
+    assert "does not show its clocks" in content["notes"][0]
+    with pytest.raises(ConditionsNotMet, match="shows no temperature"):
+        measure_llama(session, bench_of(model, threads=(1,), start_below=50.0))
+
+
+def test_a_board_that_does_not_become_cool_in_time_is_measured_and_not_valid(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bench(monkeypatch, write_bench(tmp_path), board, lambda: changed(temperatures={"soc": 61.5, "gpu": None}))
+    content = measure_llama(session, bench_of(model, threads=(1,), start_below=50.0, cool_within=0.0)).content
+    assert [(flag["name"], flag["sentence"]) for flag in content["flags"]] == [
+        ("warm-start", "the board had 61.5 °C at the start of repetition 1, 2, 3, 4, 5, 6; below 50 was asked for")
+    ]
+    assert {sample.began_at for sample in read_series(only_record(session))} == {61.5}
+
+
+def test_a_board_is_waited_for_until_it_is_cool(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bench(monkeypatch, write_bench(tmp_path), board)
+    degrees = itertools.chain([70.0, 60.0, 50.0], itertools.repeat(49.9))
+    monkeypatch.setattr(cooling, "read_conditions", lambda *_: changed(temperatures={"soc": next(degrees)}))
+    monkeypatch.setattr(cooling, "LOOKS", Patience(pause=0.001))
+    content = measure_llama(session, bench_of(model, threads=(1,), repetitions="6", start_below=50.0)).content
+    assert content["valid"] is True
+    assert {sample.began_at for sample in read_series(only_record(session))} == {49.9}
+
+
+@pytest.mark.parametrize(("answer", "goes_on"), [(True, True), (None, True), (False, False)])
+def test_on_a_terminal_it_is_asked_before_much_time_is_spent(
+    session: Session,
+    board: LocalBoard,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: bool | None,
+    goes_on: bool,
+) -> None:
+    # The probe says 10 s for each token, so minutes for each repetition; the repetitions themselves are quick.
+    use_bench(monkeypatch, write_bench(tmp_path, decode_ns="(c == 1 ? 10000000000 : 1000)"), board)
+    asked: list[str] = []
+    monkeypatch.setattr(session.console, "confirm", lambda question, seconds: asked.append(question) or answer)
+    request = bench_of(model, threads=(1,), repetitions="1", n_prompt=0, ask=True)
+    if goes_on:
+        assert measure_llama(session, request).content["rounds"] == 1
+    else:
+        with pytest.raises(Interrupted, match="the answer was not yes"):
+            measure_llama(session, request)
+        assert read_bench(only_record(session))["results"] == []
+    # Twice (the warm-up and one repetition) 4 + 1 tokens of 10 s; the start of the program, which is less than a second.
+    assert asked == ["Spend about 2 min on it?"]
+
+
 def test_conditions_after_the_bench_are_looked_at(
     session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Before the probe, after it, and at the end: what the probe moved to swap is not the repetitions'.
-    states = iter([changed(load=(0.1, 0.1, 0.1)), changed(load=(9, 9, 9), swapped_out=5), changed(swapped_out=9)])
+    # Before the probe, after it, and then after each round: what the probe moved to swap is not the repetitions'.
+    first = [changed(load=(0.1, 0.1, 0.1)), changed(load=(9, 9, 9), swapped_out=5)]
+    states = itertools.chain(first, itertools.repeat(changed(swapped_out=9)))
     use_bench(monkeypatch, write_bench(tmp_path), board, lambda: next(states))
     content = measure_llama(session, bench_of(model)).content
     assert [flag["name"] for flag in content["flags"]] == ["swap"]

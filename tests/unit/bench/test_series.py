@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.series import FILE, Timing, read_series, read_timings
+from bench.llama import read_timings
+from bench.series import FILE, Timing, read_series
 from core.errors import InvalidData, RunError
 from core.session import PROJECT
 

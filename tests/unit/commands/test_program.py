@@ -20,7 +20,7 @@ from core.session import PROJECT, Session
 
 OHFORGE = Path(sys.executable).with_name("ohforge")
 CHANGING = {
-    "bench.llama",
+    *("bench.llama", "bench.mslite"),
     *("board.clean", "board.lock", "board.pull", "board.push", "board.reboot", "board.run", "board.shell"),
     *("board.unlock", "build.build", "build.clean", "demo", "model.fetch", "model.fit", "model.inspect"),
     *("sdk.fetch", "sdk.remove", "source.build", "toolchain.env", "toolchain.presets", "toolchain.render"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -34,6 +35,27 @@ def shown_on_a_terminal(show: Callable[[], object]) -> Terminal:
     with redirect_stdout(terminal), redirect_stderr(terminal):
         show()
     return terminal
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"), [("y\n", True), ("Yes\n", True), ("n\n", False), ("\n", False), ("", False)]
+)
+def test_a_question_on_a_terminal_is_answered_by_yes_and_by_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, typed: str, answer: bool
+) -> None:
+    controller, terminal = os.openpty()
+    os.write(controller, typed.encode())
+    with os.fdopen(terminal, "r+b", buffering=0) as raw, io.TextIOWrapper(raw, write_through=True) as end:
+        monkeypatch.setattr("sys.stdin", end)
+        monkeypatch.setattr("sys.stdout", Terminal())
+        # Nobody types anything in the last case.
+        assert Console().confirm("Go on?", seconds=60.0 if typed else 0.01) is answer
+    os.close(controller)
+
+
+def test_where_nobody_sits_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert Console().confirm("Go on?", seconds=60.0) is None
 
 
 @pytest.mark.parametrize("way", ["stage", "info", "words", "detail", "warn", "error"])

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AGENT_VERSION 2 /* of the frames and the options; the host refuses any other */
+#define AGENT_VERSION 3 /* of the frames and the options; the host refuses any other */
 
 /* Statuses of our own failures, the same numbers that env(1) and timeout(1) use. */
 enum { STATUS_DEADLINE = 124, STATUS_FAILED = 125, STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };

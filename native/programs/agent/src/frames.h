@@ -14,6 +14,8 @@
 
 enum frame_type {
     FRAME_HELLO = 'H',
+    FRAME_PINNED = 'P', /* clocks that were fixed */
+    FRAME_UNPINNED = 'U', /* they were set back */
     FRAME_STARTED = 'S',
     FRAME_FAILED = 'F',
     FRAME_STDOUT = 'o',

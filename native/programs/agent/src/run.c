@@ -5,6 +5,7 @@
 #include "agent.h"
 #include "child.h"
 #include "frames.h"
+#include "pin.h"
 #include "sample.h"
 #include "tree.h"
 
@@ -39,6 +40,7 @@ enum phase {
 struct options {
     struct child_options child;
     uint64_t deadline, grace, sample; /* microseconds; 0: none */
+    bool pin;
 };
 
 struct run {
@@ -75,6 +77,8 @@ static void parse_options(int argc, char **argv, struct options *options) {
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--merge") == 0)
             options->child.merge = true;
+        else if (strcmp(argv[i], "--pin") == 0)
+            options->pin = true;
         else if ((value = option_value(argc, argv, &i, "--deadline")))
             options->deadline = parse_number("--deadline", value, UINT32_MAX) * MS;
         else if ((value = option_value(argc, argv, &i, "--grace")))
@@ -253,8 +257,17 @@ static int exit_status(void) {
     return WIFSIGNALED(run.status) ? 128 + WTERMSIG(run.status) : WEXITSTATUS(run.status);
 }
 
+static int report_pin_failure(const sigset_t *unblocked) {
+    int number = pin_errno();
+    frames_text(&run.frames, FRAME_FAILED, "{\"stage\":\"pin\",\"errno\":%d,\"error\":\"%s: %s\"}", number,
+                pin_failure(), strerror(number));
+    flush_frames(unblocked);
+    return STATUS_FAILED;
+}
+
 static int report_failure(const sigset_t *unblocked) {
     int number = run.child.failed_errno;
+    pin_end(&run.frames);
     frames_text(&run.frames, FRAME_FAILED, "{\"stage\":\"%s\",\"errno\":%d,\"error\":\"%s\"}", run.child.failed_stage,
                 number, strerror(number));
     flush_frames(unblocked);
@@ -319,8 +332,14 @@ int run_command(int argc, char **argv) {
     set_signals(&unblocked);
     follow_parent();
     frames_begin(&run.frames, STDOUT_FILENO);
+    bool pinned = run.options.pin && pin_begin();
     run.adopts = tree_adopt_orphans();
-    if (!tell_key(&unblocked)) return STATUS_FAILED;
+    if (!tell_key(&unblocked)) {
+        pin_end(&run.frames);
+        return STATUS_FAILED;
+    }
+    if (run.options.pin && !pinned) return report_pin_failure(&unblocked);
+    if (pinned) pin_tell(&run.frames);
     run.started = now_us();
     if (!child_start(&run.options.child, &run.child)) return report_failure(&unblocked);
     frames_text(&run.frames, FRAME_STARTED, "{\"pid\":%d}", (int)run.child.pid);
@@ -334,6 +353,7 @@ int run_command(int argc, char **argv) {
         frames_write(&run.frames);
         if (run.phase != ENDED) wait_for_event(&unblocked, next_event(), true);
     }
+    pin_end(&run.frames); /* at once: a reader may be slow */
     drain(&unblocked);
     put_end();
     flush_frames(&unblocked);

@@ -26,7 +26,7 @@ struct group {
 };
 
 static struct group temperatures, cpu_frequencies, other_frequencies;
-static int memory_fd = -1, resident_fd = -1;
+static int memory_fd = -1, resident_fd = -1, faults_fd = -1, read_fd = -1;
 
 static ssize_t read_text(int fd, char *text, size_t capacity) {
     ssize_t length = pread(fd, text, capacity - 1, 0);
@@ -131,6 +131,10 @@ void sample_begin(struct frames *frames, pid_t program) {
     memory_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
     snprintf(path, sizeof path, "/proc/%d/statm", (int)program);
     resident_fd = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)program);
+    faults_fd = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/io", (int)program);
+    read_fd = open(path, O_RDONLY | O_CLOEXEC);
     static struct text text;
     append_names(&text, "{\"temperatures\":", &temperatures);
     append_names(&text, ",\"cpu_frequencies\":", &cpu_frequencies);
@@ -156,15 +160,39 @@ static unsigned long long resident_kb(void) {
     return pages * (unsigned long long)sysconf(_SC_PAGESIZE) / 1024;
 }
 
+/* Field 12 of /proc/PID/stat, counted behind the name, which may have blanks in it; "null" when it is not there. */
+static void put_faults(char number[32]) {
+    char content[1024];
+    unsigned long long faults;
+    strcpy(number, "null");
+    if (faults_fd < 0 || read_text(faults_fd, content, sizeof content) <= 0) return;
+    const char *after_name = strrchr(content, ')');
+    if (after_name && sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %llu", &faults) == 1)
+        snprintf(number, 32, "%llu", faults);
+}
+
+/* What the kernel has fetched from storage for the program, page faults included. */
+static void put_read_bytes(char number[32]) {
+    char content[512];
+    unsigned long long bytes;
+    strcpy(number, "null");
+    if (read_fd < 0 || read_text(read_fd, content, sizeof content) <= 0) return;
+    const char *line = strstr(content, "\nread_bytes: ");
+    if (line && sscanf(line, " read_bytes: %llu", &bytes) == 1) snprintf(number, 32, "%llu", bytes);
+}
+
 bool sample_put(struct frames *frames) {
     static struct text text;
-    char numbers[96];
+    char numbers[192], faults[32], bytes[32];
     text.length = 0;
     append_values(&text, "{\"temperatures\":", &temperatures);
     append_values(&text, ",\"cpu_frequencies\":", &cpu_frequencies);
     append_values(&text, ",\"other_frequencies\":", &other_frequencies);
-    snprintf(numbers, sizeof numbers, ",\"available_kb\":%llu,\"resident_kb\":%llu}", available_memory_kb(),
-             resident_kb());
+    put_faults(faults);
+    put_read_bytes(bytes);
+    snprintf(numbers, sizeof numbers,
+             ",\"available_kb\":%llu,\"resident_kb\":%llu,\"major_faults\":%s,\"read_bytes\":%s}",
+             available_memory_kb(), resident_kb(), faults, bytes);
     append(&text, numbers);
     return frames_put(frames, FRAME_SAMPLE, text.bytes, text.length);
 }

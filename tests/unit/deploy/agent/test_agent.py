@@ -17,6 +17,7 @@ def test_every_option_reaches_the_command_line() -> None:
         nice=-5,
         limits={"core": 0, "as": "unlimited"},
         sample_seconds=0.25,
+        pin=True,
         merge=True,
     )
     assert run_options(run, seconds=1.5) == [
@@ -24,6 +25,7 @@ def test_every_option_reaches_the_command_line() -> None:
         "--deadline=1500",
         "--grace=500",
         "--sample=250",
+        "--pin",
         "--merge",
         "--cwd=/data/run 1",
         "--cpus=0-3,6",

@@ -131,6 +131,8 @@ def test_samples_carry_names_and_base_units() -> None:
         "other_frequencies": [1056000000],
         "available_kb": 100,
         "resident_kb": 2,
+        "major_faults": 3,
+        "read_bytes": None,
     }
     for one in (hello, started, frame("d", names, 2), frame("s", values, 3, 250_000), end):
         decoder.feed(one)
@@ -139,10 +141,41 @@ def test_samples_carry_names_and_base_units() -> None:
     assert sample.temperatures == {"soc": 42.5, "gpu": None, "gpu#2": 41.0}
     assert (sample.cpu_frequencies, sample.other_frequencies) == ({"cpu0": 1_992_000_000}, {"dmc": 1_056_000_000})
     assert (sample.available_bytes, sample.resident_bytes) == (102_400, 2048)
+    assert (sample.major_faults, sample.read_bytes) == (3, None)
+
+
+PINNED = {
+    "name": "policy0",
+    "governor": "performance",
+    "lowest_khz": 1800000,
+    "highest_khz": 1800000,
+    "found_governor": "ondemand",
+    "found_lowest_khz": 408000,
+}
+
+
+def test_clocks_that_were_fixed_are_told_with_what_became_of_them() -> None:
+    hello, started, end = conversation()
+    back = {"lost": ["scaling_governor of policy0"], "left": []}
+    pinned = [frame("P", {"policies": [PINNED]}, 1), frame("S", {"pid": 42}, 2), frame("U", back, 3)]
+    report = decode([hello, *pinned, frame("X", END, 4)])[0]
+    assert report.pin is not None
+    (policy,) = report.pin.policies
+    assert (policy.governor, policy.lowest_hz, policy.found_lowest_hz) == ("performance", 1_800_000_000, 408_000_000)
+    assert (report.pin.lost, report.pin.left) == (("scaling_governor of policy0",), ())
+    assert decode([hello, started, end])[0].pin is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"policies": [{**PINNED, "lowest_khz": "fast"}]}, {"policies": [{}]}, {"policies": 5}, {}]
+)
+def test_clocks_of_another_form_are_no_answer(wrong: dict[str, object]) -> None:
+    with pytest.raises(RunError, match="not understood"):
+        decode([conversation()[0], frame("P", wrong, 1)])
 
 
 def test_an_agent_of_another_version_is_refused() -> None:
-    with pytest.raises(RunError, match="version 1, not 2"):
+    with pytest.raises(RunError, match="version 1, not 3"):
         decode([frame("H", {"agent": 1}, 0)])
 
 
@@ -237,7 +270,7 @@ ZEROS = bytes(32)
 def test_a_frame_that_a_program_has_forged_is_noise(key: bytes, number: int) -> None:
     frames = conversation(("o", b"output"), code=7)
     forged = frame("X", {**END, "code": 0, "stdout_bytes": 6}, number, key=key)
-    hello = frame("H", {"agent": 2, "arch": "arm64", "pid": 1, "key": ZEROS.hex()}, number)
+    hello = frame("H", {"agent": 3, "arch": "arm64", "pid": 1, "key": ZEROS.hex()}, number)
     for place in range(1, len(frames) + 1):
         report, out, _ = decode([*frames[:place], hello, forged, *frames[place:]])
         assert (report.exit_code, out) == (7, b"output")
@@ -258,4 +291,4 @@ def test_nothing_is_taken_before_the_agents_first_word() -> None:
 @pytest.mark.parametrize("key", ["", "00", "x" * 64, 5])
 def test_a_first_word_without_a_key_is_refused(key: object) -> None:
     with pytest.raises(RunError, match="not understood"):
-        decode([frame("H", {"agent": 2, "arch": "arm64", "pid": 1, "key": key}, 0)])
+        decode([frame("H", {"agent": 3, "arch": "arm64", "pid": 1, "key": key}, 0)])

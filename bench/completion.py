@@ -319,7 +319,7 @@ def check_times(answer: Answer, asked: int) -> dict[str, Any]:
     }
 
 
-def _counted(before: ProcessUse, after: ProcessUse) -> dict[str, int | None]:
+def _counted(before: ProcessUse, after: ProcessUse) -> dict[str, Any]:
     def grown(name: str) -> int | None:
         first, last = getattr(before, name), getattr(after, name)
         return last - first if first is not None and last is not None else None

@@ -88,7 +88,8 @@ class LlamaCompletion:
         told.prompt_tokens = _count(event.get("tokens_evaluated"), told.prompt_tokens)
         if event.get("stop") is True:
             self._end(event, told)
-        if "content" not in event:
+        # How far it is with the prompt comes as an event with a token 0 in it, which is none of the answer.
+        if "content" not in event or "prompt_progress" in event:
             return None
         told.has_choice = True
         text, tokens = _text(event, "content"), _ids(event, "tokens")

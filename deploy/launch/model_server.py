@@ -17,8 +17,8 @@ from core.cancelling import CancellableRunner
 from core.deadline import Deadline
 from core.errors import LostConnection, OhforgeError, RunError, explain_exception
 from core.last_will import done_if_killed
-from core.patience import Patience
 from core.session import Session
+from deploy.hdc.board import MAY_STILL_RUN
 from deploy.launch.process_use import ProcessUse
 from deploy.run.options import RunOptions
 from toolchains.host_toolchain import ToolchainChoice
@@ -28,7 +28,7 @@ LISTENS = re.compile(rb"listening on http://127\.0\.0\.1:(\d+)")
 """What llama-server prints when its model is loaded (``tools/server/server.cpp``)."""
 HEALTH, OK = "/health", 200
 ANSWER_SECONDS = 5.0
-LOOKS = Patience(pause=0.1)
+LOOK_SECONDS = 0.1
 USE_SECONDS = 3.0
 """Between two questions to the board how much of the model is in memory."""
 DAY = 86400.0
@@ -127,14 +127,16 @@ class ModelServer(abc.ABC):
         To be called when a connection has ended too early.
         """
         lost = self._find_loss() if self.alive() else None
+        gone = False
         for _ in range(DEATH_LOOKS):
-            if not self.alive() or not self._is_there():
+            gone = not self.alive() or not self._is_there()
+            if gone:
                 self._ended.wait(VERDICT_SECONDS)
                 break
             if lost is not None:
                 raise lost
             self._ended.wait(DEATH_PAUSE)
-        if self.alive():
+        if not gone and self.alive():
             return
         raise self._failure or RunError(f"{self._title} has ended.", log=str(self.log))
 
@@ -185,7 +187,9 @@ class ModelServer(abc.ABC):
                 self._end()
                 self._ended.wait(END_SECONDS)
             except OhforgeError as error:
-                self._console.warn(f"{self._title} may still run: {error.message}")
+                # What runs the server learns of a cut link as well, and looks whether that goes on on the board.
+                if not self._ended.wait(LINK_SECONDS) or MAY_STILL_RUN in str(self._failure):
+                    self._console.warn(f"{self._title} {MAY_STILL_RUN}: {error.message}")
         self._runner.cancel()
         if not self._ended.wait(CANCEL_SECONDS):
             self._console.warn(f"what runs {self._title} does not end; its record stays open")
@@ -228,7 +232,7 @@ class ModelServer(abc.ABC):
 
     def _look(self) -> None:
         """Waits a moment. Raises what has ended the server meanwhile."""
-        if self._ended.wait(LOOKS.pause) and self._failure is not None:
+        if self._ended.wait(LOOK_SECONDS) and self._failure is not None:
             raise self._failure
 
 

@@ -93,6 +93,7 @@ def serve_on_host(session: Session, model: Model, options: ServeOptions, folder:
     artifact = ensure_built(session, BuildRequest(target=recipe, choice=choice, products=(product,))).artifact
     program = artifact.path_of(artifact.product(product))
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / LOG).unlink(missing_ok=True)  # The port is read from it.
     with termination_as_interrupt(), HostServer(session, program, words, folder, options) as server:
         port, began = server.wait_until_listening(options, model.size)
         server.wait_until_ready(port, began, options)

@@ -63,6 +63,8 @@ class ModelServer:
     markers: tuple[str, ...] = MARKERS
     adds_bos: bool = False
     is_llama: bool = True
+    cached: int = 0
+    """Tokens of each prompt that a llama-server says it took from its cache."""
     merged: int = 1
     """How many tokens come with one event, which only OpenAI's interface allows."""
     seen: list[Request] = field(default_factory=list)
@@ -146,6 +148,7 @@ class _QuietServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server_of_test: ModelServer
 
     def log_message(self, format: str, *args: Any) -> None: ...
@@ -205,10 +208,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         events = self._llama_events(body, fault) if self.path == "/completion" else self._openai_events(body, fault)
-        for number, event in enumerate(events):
-            if fault is not None and fault.values.get("after") == number and self._breaks_off(fault):
+        pieces = 0
+        for event in events:
+            is_progress = isinstance(event, dict) and "prompt_progress" in event
+            if (
+                fault is not None
+                and fault.values.get("after") == pieces
+                and not is_progress
+                and self._breaks_off(fault)
+            ):
                 return
             self._send_event(event)
+            pieces += not is_progress
         self.wfile.write(b"0\r\n\r\n")
 
     def _answers_wrongly(self, fault: Fault) -> bool:
@@ -254,7 +265,14 @@ class _Handler(BaseHTTPRequestHandler):
         prompt = body["prompt"]
         text = self.server_of_test.read_ids(prompt) if isinstance(prompt, list) else prompt
         pieces, finished = self._pieces(text, body["n_predict"], fault)
-        timings: dict[str, Any] = {"cache_n": 0, "prompt_n": len(prompt), "prompt_ms": 2.0 * len(prompt)}
+        timings: dict[str, Any] = {
+            "cache_n": self.server_of_test.cached,
+            "prompt_n": len(prompt),
+            "prompt_ms": 2.0 * len(prompt),
+        }
+        if body.get("return_progress"):
+            far = {"total": len(prompt), "cache": 0, "processed": len(prompt), "time_ms": 2}
+            yield {"content": "", "tokens": [0], "stop": False, "tokens_predicted": 0, "prompt_progress": far}
         for number, piece in enumerate(pieces, 1):
             timings |= {"predicted_n": number, "predicted_ms": 10.0 * (number - 1) + 0.001}
             yield {

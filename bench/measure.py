@@ -329,6 +329,8 @@ class _Bench:
         return round(min(max(expected / SAMPLES_PER_RUN, FASTEST_SAMPLING), SLOWEST_SAMPLING), 3)
 
     def _run_shortly(self, configuration: Configuration, plan: Plan) -> ShortRun:
+        if time.monotonic() - self.began > self.plan.at_most:
+            raise TakesTooLong(f"The probe alone takes longer than {human_duration(self.plan.at_most)}.")
         timings, outcome = self._run(configuration, plan)
         return ShortRun(timings=timings, seconds=outcome.seconds)
 

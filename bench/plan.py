@@ -16,6 +16,8 @@ LEAST_ROUNDS, MOST_ROUNDS = 6, 30
 MOST_THREADS = 512
 SWEEP_TURNS = 2
 """Short runs of each thread count, of which the quicker one counts: nothing makes a run quicker than it is."""
+LONGEST_TURN = 120.0
+"""Seconds of a turn after which there is no second one: what takes so long is hardly disturbed by anything short."""
 Value = int | str
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.instrument import Instrument
-from bench.plan import SWEEP_TURNS, Configuration, Plan
+from bench.plan import LONGEST_TURN, SWEEP_TURNS, Configuration, Plan
 from bench.series import Timing
 
 
@@ -64,6 +64,8 @@ def _sweep(short: Plan, model: str, run: Run) -> dict[int, ShortRun]:
     """The quickest run of each thread count; the turns go through the counts in opposite orders."""
     found: dict[int, ShortRun] = {}
     for turn in range(SWEEP_TURNS):
+        if sum(one.seconds for one in found.values()) > LONGEST_TURN:
+            break
         for threads in short.threads[:: -1 if turn % 2 else 1]:
             one = run(short.configurations(model, [threads])[0], short)
             if threads not in found or _duration(one) < _duration(found[threads]):

@@ -18,6 +18,7 @@ from core.errors import ConditionsNotMet, Interrupted, LostConnection, ProgramFa
 from core.patience import Patience
 from core.record_folder import check_record
 from core.session import Session
+from tests.shared.ms_models import add_softmax
 from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.bench_board import bench_of, changed, use_bench, write_bench
 from tests.support.local_board import LocalBoard
@@ -318,6 +319,16 @@ def test_a_program_that_fails_or_prints_nonsense_gives_no_number(
     with pytest.raises(raised):
         measure_llama(session, bench_of(model))
     assert read_bench(only_record(session))["results"] == []
+
+
+def test_a_model_of_another_kind_is_refused_and_the_task_for_it_is_named(
+    session: Session, board: LocalBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bench(monkeypatch, write_bench(tmp_path), board)
+    (tmp_path / "tiny.ms").write_bytes(add_softmax().to_bytes())
+    with pytest.raises(UsageError, match=r"bench\.llama measures \.gguf models") as caught:
+        measure_llama(session, bench_of(tmp_path / "tiny.ms"))
+    assert "bench.mslite" in caught.value.remedy and board.calls == []
 
 
 def test_models_that_cannot_be_measured_or_told_apart_are_refused_before_anything_runs(

@@ -111,6 +111,17 @@ def test_without_thread_counts_a_short_sweep_finds_the_best_for_each_model() -> 
     found = probe(LlamaBench(), plan_of(1, 2, 4, sweep=True, n_prompt=0), ["a", "b"], run, None)
     assert [(one.model, one.threads) for one in found.seconds] == [("a", 2), ("b", 1)]
     assert asked == [(model, threads) for model in "ab" for threads in (1, 2, 4, 4, 2, 1)]
+    slow = {"c": 0}
+
+    def run_slowly(configuration: Configuration, plan: Plan) -> ShortRun:
+        slow["c"] += 1
+        return ShortRun(timings=[Timing(test="decode", tokens=2, seconds=60)], seconds=61)
+
+    # Three runs of a minute are not done again; of equal counts the lowest is taken.
+    assert [
+        one.threads for one in probe(LlamaBench(), plan_of(1, 2, 4, sweep=True), ["c"], run_slowly, None).seconds
+    ] == [1]
+    assert slow == {"c": 3}
     again = probe(LlamaBench(), plan_of(1, 2, 4, sweep=True, n_prompt=0), [], run, found.sweep)
     assert again.sweep == found.sweep
 

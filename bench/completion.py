@@ -20,8 +20,9 @@ from bench.cooling import wait_until_cool
 from bench.endpoint.answer import Answer, Ask
 from bench.endpoint.client import Endpoint
 from bench.flags import READ_SHARE, Flag
-from bench.plan import Configuration, Plan, order_rounds
+from bench.plan import Configuration, Plan, human_duration, order_rounds
 from bench.record import BenchRecord
+from bench.series import DECODE, PREFILL
 from bench.stats import Summary, summarise
 from core.dry import Would
 from core.errors import AnswerCut, EndpointError, EndpointSilent, RunError, UsageError
@@ -135,10 +136,18 @@ def would_complete(
     return would
 
 
+def computing_seconds(results: Sequence[Mapping[str, Any]], configuration: Configuration, plan: Plan) -> float:
+    """How long one completion computes, by the speeds that were measured; what was not measured counts nothing."""
+    tokens = {PREFILL: plan.n_prompt, DECODE: plan.n_gen}
+    rows = [row for row in results if row["model"] == configuration.model and row["threads"] == configuration.threads]
+    quickest = {row["test"]: max(row["median"], 1e-9) for row in sorted(rows, key=lambda row: row["median"])}
+    return sum(count / quickest[test] for test, count in tokens.items() if test in quickest)
+
+
 def best_threads(results: Sequence[Mapping[str, Any]], model: str) -> int:
     """With which a model was quickest at what most of an answer's time goes into: decode where it was measured."""
     rows = [row for row in results if row["model"] == model]
-    decode = [row for row in rows if row["test"] == "decode"]
+    decode = [row for row in rows if row["test"] == DECODE]
     return int(max(decode or rows, key=lambda row: row["median"])["threads"])
 
 
@@ -170,6 +179,11 @@ class _Completions:
 
     def measure(self) -> list[Flag]:
         self._save("running")
+        times = sum(computing_seconds(self.record.content["results"], each, self.plan) for each in self.configurations)
+        self.session.console.info(
+            f"expected: {human_duration((self.plan.completions + 1) * times)} for {self.plan.completions} completion(s) of "
+            "each model and a warm-up, loading left out"
+        )
         seconds: list[float] = []
         for number, order in enumerate(order_rounds(self.configurations, self.plan.seed)):
             if number > self.plan.completions:
@@ -227,9 +241,8 @@ class _Completions:
 
     def _silence(self, configuration: Configuration) -> float:
         """Seconds that the server may be silent: the prompt is evaluated in one piece."""
-        rows = [row for row in self.record.content["results"] if row["configuration"] == configuration.name]
-        slowest = min((row["median"] for row in rows), default=0.0)
-        return max(LEAST_SILENCE, SLACK * self.plan.n_prompt / slowest if slowest else 0.0)
+        computing = computing_seconds(self.record.content["results"], configuration, self.plan)
+        return max(LEAST_SILENCE, SLACK * computing)
 
     def _keep(self, completion: Completion) -> None:
         self.done.append(completion)

@@ -10,13 +10,12 @@ from typing import Any
 from bench.measure import measure, would_measure
 from bench.plan import Configuration, Plan, Value, read_axis
 from bench.request import BenchOutcome, BenchRequest
-from bench.series import DECODE, Timing
+from bench.series import DECODE, PREFILL, Timing
 from core.dry import Would
 from core.errors import RunError, UsageError
 from core.session import Session
 from native.recipe.runspec import RunSpec
 
-PREFILL = "prefill"
 PROBE_PROMPT, PROBE_TOKENS = 8, 2
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 FLAGS = {"batch": "-b", "ubatch": "-ub", "depth": "-d", "cache-k": "-ctk", "cache-v": "-ctv", "repack": "--repack"}

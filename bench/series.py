@@ -12,7 +12,7 @@ from core.errors import InvalidData
 from core.files import write_atomic
 
 FILE = "samples.jsonl"
-DECODE = "decode"
+PREFILL, DECODE = "prefill", "decode"
 RATE, TIME = "tokens/s", "ms"
 """Units; of the first more is better, of the second less."""
 

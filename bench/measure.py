@@ -169,6 +169,7 @@ class _Bench:
         self._look_before()
         ended_because = self._measure_rounds()
         self._save_results(ended_because, self._measure_completions())
+        self._note(self.pinning.notes)
         self.record.end("done")
         return BenchOutcome(record=self.record.folder, content=self.record.content)
 
@@ -214,8 +215,11 @@ class _Bench:
         notes = [*notes_on(self.span.before, is_pinned=self.pinning.held), *self.pinning.notes]
         for note in notes:
             self.session.console.warn(note)
-        self.record.save(notes=list(dict.fromkeys([*self.record.content["notes"], *notes])))
+        self._note(notes)
         self.record.save_conditions(self.span)
+
+    def _note(self, notes: Sequence[str]) -> None:
+        self.record.save(notes=list(dict.fromkeys([*self.record.content["notes"], *notes])))
 
     def _cool(self) -> float | None:
         """Waits for the temperature that a run is to begin with; returns the one that was reached."""
@@ -248,7 +252,7 @@ class _Bench:
                 self.span.looks.append(read_conditions(self.session, self.board))
                 self.record.save_conditions(self.span)
                 self._save_results(None)
-            self.record.save(rounds=number)
+            self.record.save(rounds=max(number, self.record.content["rounds"]))
             if number and number >= repetitions.least and self._is_narrow_enough():
                 return "narrow enough"
             if number >= repetitions.most:

@@ -147,7 +147,7 @@ class ProgramCrashed(RunError):
 
 
 class ConditionsNotMet(RunError):
-    """A program was not started, because the board refuses a limit, CPUs or a niceness that were asked for."""
+    """A program was not started, because the board refuses limits, CPUs, a niceness or clocks that were asked for, or shows no temperature."""
 
     code = "OHF7204"
     default_remedy = "Ask for less: a limit cannot be above the board's own, and a niceness below 0 is for root."

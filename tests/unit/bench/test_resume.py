@@ -112,10 +112,14 @@ def test_the_order_of_the_rounds_is_the_one_that_it_would_have_been(
     assert order(cut_bench) == order(whole)
 
 
-def test_a_bench_can_be_gone_on_with_after_a_second_cut(session: Session, board: LocalBoard, cut_bench: Path) -> None:
-    Cut(board, PROBE + WARM_UP + 1 + 1)
+@pytest.mark.parametrize(("at", "rounds"), [(PROBE, 3), (PROBE + 2, 3), (PROBE + WARM_UP + 1 + 1, 4)])
+def test_a_bench_can_be_gone_on_with_after_a_second_cut(
+    session: Session, board: LocalBoard, cut_bench: Path, at: int, rounds: int
+) -> None:
+    Cut(board, at)
     with pytest.raises(LostConnection):
         measure_llama(session, again(cut_bench))
+    assert read_bench(cut_bench)["rounds"] == rounds
     board.on_shell = lambda script: None
     content = measure_llama(session, again(cut_bench)).content
     assert [part["state"] for part in content["parts"]] == ["lost", "lost"]

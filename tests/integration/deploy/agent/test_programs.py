@@ -388,6 +388,7 @@ def test_the_board_is_sampled_while_the_program_runs(agent: Agent) -> None:
     for sample in ended.samples:
         assert sample.available_bytes == pytest.approx(available, rel=0.5)
         assert 0 < sample.resident_bytes < 100_000_000
+        assert sample.major_faults is not None and sample.read_bytes is not None
     zones = sorted(Path("/sys/class/thermal").glob("thermal_zone*")) if Path("/sys/class/thermal").is_dir() else []
     assert len(ended.samples[0].temperatures) <= len(zones)
 

@@ -23,7 +23,7 @@ from bench.flags import READ_SHARE, Flag
 from bench.plan import Configuration, Plan, human_duration, order_rounds
 from bench.record import BenchRecord
 from bench.series import DECODE, PREFILL
-from bench.stats import Summary, summarise
+from bench.stats import LEAST_FOR_INTERVAL, Summary, summarise
 from core.dry import Would
 from core.errors import AnswerCut, EndpointError, EndpointSilent, RunError, UsageError
 from core.files import human_bytes
@@ -378,7 +378,8 @@ def _summarise(samples: Sequence[float], unit: str) -> Summary:
     """As `summarise`, of counts that may all be 0, too."""
     if any(samples):
         return summarise(samples, unit)
-    return Summary(median=0.0, low=0.0, high=0.0, p5=0.0, p95=0.0, cv=None, n=len(samples), unit=unit)
+    known = 0.0 if len(samples) >= LEAST_FOR_INTERVAL else None
+    return Summary(median=0.0, low=known, high=known, p5=0.0, p95=0.0, cv=None, n=len(samples), unit=unit)
 
 
 def read_completions(folder: Path) -> list[Completion]:

@@ -74,6 +74,9 @@ def test_medians_are_of_completions_and_of_all_their_tokens() -> None:
         "read_per_token": (300, 2, "bytes"),
     }
     assert (found["token"].low, found["token"].high) == (None, None)
+    faults = "major_faults_per_token"
+    assert found[faults].low is None
+    assert summaries_of([FIRST] * 6)[faults].high == 0
 
 
 def test_what_the_board_does_not_tell_is_left_out_and_not_zero() -> None:

@@ -16,11 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.cooling import wait_until_cool
 from bench.endpoint.answer import Answer, Ask
 from bench.endpoint.client import Endpoint
 from bench.flags import READ_SHARE, Flag
-from bench.plan import Configuration, order_rounds
+from bench.plan import Configuration, Plan, human_duration, order_rounds
 from bench.record import BenchRecord
+from bench.series import DECODE, PREFILL
 from bench.stats import LEAST_FOR_INTERVAL, Summary, summarise
 from core.dry import Would
 from core.errors import AnswerCut, EndpointError, EndpointSilent, RunError, UsageError
@@ -56,19 +58,6 @@ TEXT = (
     "know each other: the teacher, two fishermen, a nurse who visits her patients, and now and then a traveller. "
 )
 """What is gone on from; as much of it, again and again, as the prompt has tokens."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompletionPlan:
-    """How many completions of each model count, besides a warm-up, and how many tokens each reads and writes."""
-
-    count: int
-    n_prompt: int
-    n_gen: int
-    seed: int
-    seconds: float
-    """For all of them; no round is begun that would end later."""
-    choice: ToolchainChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,19 +108,27 @@ def check_plan(count: int, n_prompt: int, n_gen: int) -> None:
 
 
 def measure_completions(
-    session: Session, board: Board, models: Mapping[str, Model], record: BenchRecord, plan: CompletionPlan
+    session: Session,
+    board: Board,
+    models: Mapping[str, Model],
+    record: BenchRecord,
+    choice: ToolchainChoice,
+    seconds: float,
 ) -> list[Flag]:
-    """Measures, and writes it into the record of a bench whose `results` tell the best thread counts.
+    """Measures what the plan of a bench asks for, with the thread counts that were best by its results.
 
-    Returns what speaks against it. Raises what building, sending and serving raise, EndpointError and its kinds.
+    No round is begun that would end after so many `seconds`. Returns what speaks against it. Raises what building,
+    sending and serving raise, EndpointError and its kinds.
     """
     threads = {name: best_threads(record.content["results"], name) for name in models}
-    return _Completions(session, board, models, record, plan, threads).measure()
+    return _Completions(session, board, models, record, choice, seconds, threads).measure()
 
 
-def would_complete(session: Session, board: Board, models: Sequence[Model], plan: CompletionPlan) -> list[Would]:
+def would_complete(
+    session: Session, board: Board, models: Sequence[Model], plan: Plan, choice: ToolchainChoice
+) -> list[Would]:
     """What `measure_completions` would do for a first one; `session` is a dry one. Raises what its looks raise."""
-    launch = ready_product(session, board, LaunchRequest(program=PRODUCT, choice=plan.choice))
+    launch = ready_product(session, board, LaunchRequest(program=PRODUCT, choice=choice))
     would: list[Would] = []
     for model in models:
         words = server_words(name_on_board(model.path), ServeOptions(context=plan.n_prompt + plan.n_gen))
@@ -139,10 +136,18 @@ def would_complete(session: Session, board: Board, models: Sequence[Model], plan
     return would
 
 
+def computing_seconds(results: Sequence[Mapping[str, Any]], configuration: Configuration, plan: Plan) -> float:
+    """How long one completion computes, by the speeds that were measured; what was not measured counts nothing."""
+    tokens = {PREFILL: plan.n_prompt, DECODE: plan.n_gen}
+    rows = [row for row in results if row["model"] == configuration.model and row["threads"] == configuration.threads]
+    quickest = {row["test"]: max(row["median"], 1e-9) for row in sorted(rows, key=lambda row: row["median"])}
+    return sum(count / quickest[test] for test, count in tokens.items() if test in quickest)
+
+
 def best_threads(results: Sequence[Mapping[str, Any]], model: str) -> int:
     """With which a model was quickest at what most of an answer's time goes into: decode where it was measured."""
     rows = [row for row in results if row["model"] == model]
-    decode = [row for row in rows if row["test"] == "decode"]
+    decode = [row for row in rows if row["test"] == DECODE]
     return int(max(decode or rows, key=lambda row: row["median"])["threads"])
 
 
@@ -153,24 +158,35 @@ class _Completions:
         board: Board,
         models: Mapping[str, Model],
         record: BenchRecord,
-        plan: CompletionPlan,
+        choice: ToolchainChoice,
+        seconds: float,
         threads: Mapping[str, int],
     ) -> None:
-        self.session, self.board, self.models, self.record, self.plan = session, board, models, record, plan
+        self.session, self.board, self.models, self.record = session, board, models, record
+        self.plan = plan = record.plan
         self.inner = session.with_settings(runs_dir=str(record.runs)).quietly()
         self.configurations = [Configuration(model=name, threads=threads[name]) for name in models]
         self.options = ServeOptions(
-            choice=plan.choice, context=plan.n_prompt + plan.n_gen, load_seconds=LOAD_SECONDS, run=self._run_options()
+            choice=choice,
+            context=plan.n_prompt + plan.n_gen,
+            load_seconds=LOAD_SECONDS,
+            run=self._run_options(seconds),
         )
         self.server = ready_server(session, board, self.options)
         self.done: list[Completion] = []
-        self.until = time.monotonic() + plan.seconds
+        self.until = time.monotonic() + seconds
+        (record.folder / FILE).unlink(missing_ok=True)  # Of a bench that is gone on with, they begin anew.
 
     def measure(self) -> list[Flag]:
         self._save("running")
+        times = sum(computing_seconds(self.record.content["results"], each, self.plan) for each in self.configurations)
+        self.session.console.info(
+            f"expected: {human_duration((self.plan.completions + 1) * times)} for {self.plan.completions} completion(s) of "
+            "each model and a warm-up, loading left out"
+        )
         seconds: list[float] = []
         for number, order in enumerate(order_rounds(self.configurations, self.plan.seed)):
-            if number > self.plan.count:
+            if number > self.plan.completions:
                 break
             began = time.monotonic()
             if seconds and began + max(seconds) > self.until:
@@ -182,16 +198,18 @@ class _Completions:
         self._save("done")
         return self._flags()
 
-    def _run_options(self) -> RunOptions:
-        # Only the agent can look at the board meanwhile.
+    def _run_options(self, seconds: float) -> RunOptions:
+        # Only the agent can look at the board meanwhile, and hold its clocks.
         by_agent = (self.record.content["run_engine"] or {}).get("name") == AGENT
-        return RunOptions(
-            timeout=self.plan.seconds + LOAD_SECONDS,
-            conditions=Conditions(sample_seconds=SAMPLE_SECONDS if by_agent else 0.0),
+        conditions = Conditions(
+            sample_seconds=SAMPLE_SECONDS if by_agent else 0.0, pin=self.record.content["pin"]["held"]
         )
+        return RunOptions(timeout=seconds + LOAD_SECONDS, conditions=conditions)
 
     def _repeat(self, number: int, configuration: Configuration) -> None:
         options = dataclasses.replace(self.options, threads=configuration.threads)
+        if self.plan.start_below is not None:
+            wait_until_cool(self.session, self.board, self.plan.start_below, self.plan.cool_within)
         model = self.models[configuration.model]
         with serve_on_board(self.inner, self.board, model, options, run=self.server) as server:
             before = server.use()
@@ -223,9 +241,8 @@ class _Completions:
 
     def _silence(self, configuration: Configuration) -> float:
         """Seconds that the server may be silent: the prompt is evaluated in one piece."""
-        rows = [row for row in self.record.content["results"] if row["configuration"] == configuration.name]
-        slowest = min((row["median"] for row in rows), default=0.0)
-        return max(LEAST_SILENCE, SLACK * self.plan.n_prompt / slowest if slowest else 0.0)
+        computing = computing_seconds(self.record.content["results"], configuration, self.plan)
+        return max(LEAST_SILENCE, SLACK * computing)
 
     def _keep(self, completion: Completion) -> None:
         self.done.append(completion)
@@ -239,7 +256,7 @@ class _Completions:
                 "state": state,
                 "file": FILE,
                 "count": len(self.done),
-                "asked": self.plan.count,
+                "asked": self.plan.completions,
                 "prompt_tokens": self.plan.n_prompt,
                 "tokens": self.plan.n_gen,
                 "results": [

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bench.completion import measure_completions, would_complete
 from bench.conditions import Conditions, read_conditions
 from bench.cooling import wait_until_cool
 from bench.flags import Flag, Measured, Span, find_flags, notes_on
@@ -96,6 +97,8 @@ def would_measure(session: Session, request: BenchRequest, instrument: Instrumen
             words = instrument.words(name_on_board(model.path), configuration, plan)
             run = run_of(launch.run, instrument, model, words)
             would += would_launch(session, dataclasses.replace(launch, run=run))
+    if plan.completions:
+        would += would_complete(session, board, models, plan, request.choice)
     return list(dict.fromkeys(would))
 
 
@@ -165,7 +168,7 @@ class _Bench:
         self._probe()
         self._look_before()
         ended_because = self._measure_rounds()
-        self._save_results(ended_because)
+        self._save_results(ended_because, self._measure_completions())
         self._note(self.pinning.notes)
         self.record.end("done")
         return BenchOutcome(record=self.record.folder, content=self.record.content)
@@ -256,6 +259,13 @@ class _Bench:
                 return "repetitions"
         raise AssertionError("the order of rounds has no end")
 
+    def _measure_completions(self) -> list[Flag]:
+        """Those that were asked for; returns what speaks against them."""
+        if not self.plan.completions:
+            return []
+        left = max(0.0, self.plan.at_most - (time.monotonic() - self.began))
+        return measure_completions(self.session, self.board, self.models, self.record, self.request.choice, left)
+
     def _is_narrow_enough(self) -> bool:
         within = self.plan.repetitions.within
         return within is not None and all(result.spread <= within for result in self._results())
@@ -333,10 +343,12 @@ class _Bench:
     def _results(self) -> list[Result]:
         return results_of(samples_of(self.series.samples, self.configurations), self.tests)
 
-    def _save_results(self, ended_because: str | None) -> None:
+    def _save_results(self, ended_because: str | None, further: Sequence[Flag] = ()) -> None:
         """Writes what is known so far; whether it is valid is known at the end only."""
         results = self._results()
-        flags = [*self._flags(), *imprecise(results, self.plan.repetitions.within)] if ended_because is not None else []
+        flags: list[Flag] = []
+        if ended_because is not None:
+            flags = [*self._flags(), *further, *imprecise(results, self.plan.repetitions.within)]
         self.record.save(
             results=[result.as_json() for result in results],
             devices=self._devices(),

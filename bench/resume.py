@@ -47,6 +47,7 @@ def request_of(folder: Path, instrument: str, *, at_most: float, ask: bool) -> B
         at_most=at_most,
         start_below=plan.start_below,
         cool_within=plan.cool_within,
+        completions=plan.completions,
         pin=content["pin"]["asked"],
         ask=ask,
         resume=folder,

@@ -12,12 +12,13 @@ from bench.completion import (
     best_threads,
     blamed_on,
     check_times,
+    computing_seconds,
     prompt_of,
     storage_flag,
     summaries_of,
 )
 from bench.endpoint.answer import Answer, Piece
-from bench.plan import Configuration
+from bench.plan import Configuration, Plan, read_repetitions
 from core.errors import AnswerCut, ProgramCrashed, RunError
 
 FIRST = Completion(
@@ -103,6 +104,17 @@ def test_threads_are_those_of_the_quickest_decode() -> None:
     rows += [row(4, "decode", 99.0, model="other")]
     assert best_threads(rows, "tiny") == 1
     assert best_threads([row for row in rows if row["test"] == "prefill"], "tiny") == 2
+
+
+def test_how_long_a_completion_computes_is_foreseen_by_the_speeds_that_were_measured() -> None:
+    def row(threads: int, test: str, median: float) -> dict[str, Any]:
+        return {"model": "tiny", "threads": threads, "test": test, "median": median}
+
+    rows = [row(2, "prefill", 4.0), row(2, "decode", 2.0), row(1, "decode", 99.0)]
+    plan = Plan(threads=(2,), n_prompt=8, n_gen=6, repetitions=read_repetitions("6"), seed=1, at_most=60.0)
+    # 8 / 4 and 6 / 2
+    assert computing_seconds(rows, Configuration(model="tiny", threads=2), plan) == 5.0
+    assert computing_seconds(rows[:1], Configuration(model="tiny", threads=2), plan) == 2.0
 
 
 def test_times_of_tokens_are_the_servers_and_arrivals_are_ours() -> None:

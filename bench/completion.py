@@ -140,7 +140,9 @@ def computing_seconds(results: Sequence[Mapping[str, Any]], configuration: Confi
     """How long one completion computes, by the speeds that were measured; what was not measured counts nothing."""
     tokens = {PREFILL: plan.n_prompt, DECODE: plan.n_gen}
     rows = [row for row in results if row["model"] == configuration.model and row["threads"] == configuration.threads]
-    quickest = {row["test"]: max(row["median"], 1e-9) for row in sorted(rows, key=lambda row: row["median"])}
+    quickest: dict[str, float] = {
+        row["test"]: max(row["median"], 1e-9) for row in sorted(rows, key=lambda row: row["median"])
+    }
     return sum(count / quickest[test] for test, count in tokens.items() if test in quickest)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.fit import BoardLimits, as_json, flags_of, judge_best
+from bench.plan import Plan
+from bench.request import BenchRequest
 from core.errors import ModelError, UsageError
 from core.files import human_bytes
 from core.session import Session
@@ -128,3 +130,16 @@ def describe_rate(limits: BoardLimits, bound_by: str) -> str:
         return f"{rate / 1e6:.4g} MB/s of the board's profile"
     where = "on the EMULATED board" if measured["emulated"] else "on the board"
     return f"{rate / 1e6:.4g} MB/s as measured {where} on {measured['at'][:10]}"
+
+
+def most_demanding(asked: BenchRequest | Plan, rearranged: str) -> LlamaSettings:
+    """Of all combinations that a bench measures the one that takes most memory."""
+    default, axes = LlamaSettings(), asked.axes
+    types = [str(value) for name in ("cache-k", "cache-v") for value in axes.get(name, (default.kv_type,))]
+    tokens = asked.n_prompt + asked.n_gen if asked.completions else max(asked.n_prompt, asked.n_gen, 1)
+    return LlamaSettings(
+        context=max(int(depth) for depth in axes.get("depth", (0,))) + tokens,
+        ubatch=max(int(ubatch) for ubatch in axes.get("ubatch", (default.ubatch,))),
+        kv_type=min(types, key=KV_TYPES.index),
+        rearranged=rearranged if "on" in axes.get("repack", ("on",)) else "",
+    )

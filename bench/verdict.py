@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.fit import FITS, STORAGE_BOUND, TOO_LARGE, BoardLimits, Fit, judge, judge_best
-from bench.fit_board import REARRANGING, choose_rearranging, describe_rate, find_limits
+from bench.fit_board import REARRANGING, choose_rearranging, describe_rate, find_limits, most_demanding
 from bench.request import BenchRequest
 from core.errors import NotEnoughMemory
 from core.files import human_bytes
@@ -113,19 +113,6 @@ def judge_bench(session: Session, request: BenchRequest, *, anyway: bool) -> Ses
             verdict = judge_model(session, board, path, most_demanding(request, rearranged))
             say_verdict(session, verdict, flags="--repack off", anyway="With --anyway it is measured all the same.")
     return session
-
-
-def most_demanding(request: BenchRequest, rearranged: str) -> LlamaSettings:
-    """Of all combinations that a bench measures the one that takes most memory."""
-    default, axes = LlamaSettings(), request.axes
-    types = [str(value) for name in ("cache-k", "cache-v") for value in axes.get(name, (default.kv_type,))]
-    tokens = request.n_prompt + request.n_gen if request.completions else max(request.n_prompt, request.n_gen, 1)
-    return LlamaSettings(
-        context=max(int(depth) for depth in axes.get("depth", (0,))) + tokens,
-        ubatch=max(int(ubatch) for ubatch in axes.get("ubatch", (default.ubatch,))),
-        kv_type=min(types, key=KV_TYPES.index),
-        rearranged=rearranged if "on" in axes.get("repack", ("on",)) else "",
-    )
 
 
 def judge_model(session: Session, board: Board, path: Path, settings: LlamaSettings) -> Verdict:

@@ -149,6 +149,7 @@ def _llama_bench_tests(measured: Measured) -> Iterator[dict[str, Any]]:
         said = {
             "model_filename": result["model"],
             "n_threads": result["threads"],
+            "n_depth": (result.get("settings") or {}).get("depth", 0),
             **printed,
             "n_prompt": n_prompt,
             "n_gen": n_gen,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.fit import FITS, BoardLimits, Fit, judge_best
-from bench.fit_board import REARRANGING
+from bench.fit_board import REARRANGING, most_demanding
+from bench.plan import read_plan
 from bench.report.charts import finish, label, named, source_of
 from bench.report.document import BAD, GOOD, Block, Cell, Chart, Table, Text, number
 from bench.report.measured import RATE, Measured
@@ -20,7 +21,6 @@ from core.files import human_bytes
 from core.session import Session
 from deploy.board.profiles import load_profile
 from native.models.gguf_model import read_gguf_model
-from native.models.llama_memory import LlamaSettings
 from native.models.models import find_entry, path_of
 
 GGUF = "gguf"
@@ -77,11 +77,8 @@ def find_limits(measured: Measured) -> BoardLimits:
 
 
 def _fits(session: Session, measured: Measured, limits: BoardLimits, files: Sequence[Path]) -> Iterator[ModelFit]:
-    plan, artifact = measured.content["plan"], (measured.content["program"] or {}).get("artifact") or {}
-    settings = LlamaSettings(
-        context=max(1, plan.get("n_prompt", 0), plan.get("n_gen", 0)),
-        rearranged=REARRANGING.get(artifact.get("cpu", ""), ""),
-    )
+    artifact = (measured.content["program"] or {}).get("artifact") or {}
+    settings = most_demanding(read_plan(measured.content["plan"]), REARRANGING.get(artifact.get("cpu", ""), ""))
     for model in measured.content["models"]:
         path = _file_of(session, model, files)
         if path is not None and limits.available:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from bench import verdict
+from bench.fit_board import most_demanding
 from bench.plan import Repetitions
 from bench.request import BenchRequest
-from bench.verdict import judge_bench, most_demanding, read_settings, tell_verdict
+from bench.verdict import judge_bench, read_settings, tell_verdict
 from core.errors import NotEnoughMemory
 from core.session import Session
 from deploy.board.profiles import load_profile

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, FlagGroup, command
-from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN
+from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_duration
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def grade(session: Session, file: str, math_verify: bool = False) -> Answer:
         "on-host": "Ask the model on this computer; the times are then none of a board.",
         "threads": "Threads of the server that is started; default: its own choice.",
         "silence": "Seconds without a sign of work after which the server counts as dead.",
+        "at-most": "Ask no further question after so long, such as 30m or 8h; the accuracy is then that of fewer.",
         "resume": "Go on with an evaluation that did not come to its end: its folder, its name below runs/, or latest.",
         "arch": ARCH_HELP,
         "cpu": CPU_HELP,
@@ -120,6 +121,7 @@ def gsm8k(
     on_host: bool = False,
     threads: int = 0,
     silence: float = 600.0,
+    at_most: str = "",
     resume: str = "",
 ) -> Answer:
     """Ask a model questions of arithmetic, and count the right answers under budgets of tokens, with intervals."""
@@ -140,6 +142,7 @@ def gsm8k(
         silence=silence,
         plan=questions.read(),
         resume=find_eval(session, resume) if resume else None,
+        at_most=read_duration("--at-most", at_most) if at_most else None,
     )
     if session.dry:
         return Answer(tell(session.console, would_evaluate(session, request)))

@@ -18,6 +18,7 @@ from bench.eval.answers import Asked, answer_line, grade_line
 from bench.eval.data_sets import DataFile, find_data, would_find_data
 from bench.eval.grading import GRADER, Verdict
 from bench.eval.items import Item, choose_items, read_items
+from bench.eval.planning import LIKELY_SHARE, interval_width
 from bench.eval.progress import Job, Progress
 from bench.eval.prompts import read_prompt, write_prompt
 from bench.eval.record import (
@@ -35,6 +36,8 @@ from bench.eval.record import (
 from bench.eval.request import EvalOutcome, EvalPlan, EvalRequest, plan_of
 from bench.eval.results import count_results, find_flags, find_notes, is_narrow_enough
 from bench.eval.servers import LLAMA, Server, reach_server, would_serve
+from bench.eval.timed import foresee
+from bench.plan import human_duration
 from core.deadline import Deadline
 from core.dry import Would
 from core.errors import (
@@ -59,7 +62,8 @@ LEAST_ITEMS = 30
 """No interval is narrow by fewer."""
 SAVE_SECONDS = 5.0
 FORECAST_AFTER = 3
-"""Questions, by whose time that of all others is foreseen."""
+"""Questions, by whose times those of all others are foreseen."""
+TIME = "time"
 
 
 def evaluate(session: Session, request: EvalRequest) -> EvalOutcome:
@@ -82,7 +86,7 @@ def evaluate(session: Session, request: EvalRequest) -> EvalOutcome:
 
 def _go_on(session: Session, request: EvalRequest, folder: Path) -> EvalOutcome:
     old = read_eval(folder)
-    if old["state"] == "done":
+    if old["state"] == "done" and old["ended_because"] != TIME:
         raise UsageError(f"{folder} has come to its end: there is nothing to go on with.", remedy="")
     plan = plan_of(old)
     data = find_data(session, plan.data)
@@ -111,7 +115,7 @@ def _perform(
         termination_as_interrupt(),
         reach_server(session, request, record.folder) as server,
     ):
-        return _Evaluation(session, plan, items, record, server).perform(old)
+        return _Evaluation(session, plan, items, record, server, request.at_most).perform(old)
 
 
 def _held(session: Session, folder: Path) -> AbstractContextManager[bool]:
@@ -184,7 +188,13 @@ class _Evaluation:
     """The steps of an evaluation whose server can be asked."""
 
     def __init__(
-        self, session: Session, plan: EvalPlan, items: Sequence[Item], record: EvalRecord, server: Server
+        self,
+        session: Session,
+        plan: EvalPlan,
+        items: Sequence[Item],
+        record: EvalRecord,
+        server: Server,
+        at_most: float | None,
     ) -> None:
         self.session, self.plan, self.items, self.record, self.server = session, plan, items, record, server
         self.console = session.console
@@ -193,7 +203,10 @@ class _Evaluation:
         self.template = server.asker.template
         self.count = self.tokens = self.done = 0
         self.saved_at = self.began = time.monotonic()
+        self.at_most = at_most
         self.asked_here = 0
+        self.probe: list[dict[str, Any]] = []
+        """Lines of the first answers that are asked for here."""
         self._stop = threading.Event()
         self._lock = threading.Lock()
 
@@ -207,6 +220,10 @@ class _Evaluation:
         if self.count:
             self.console.info(f"going on: {self.count} answers are there already")
         self.answers = AnswersFile(self.record.answers)
+        self.console.info(
+            f"{len(self.items)} questions: where {LIKELY_SHARE:.0%} are right, the 95 % interval is "
+            f"{100 * interval_width(len(self.items)):.0f} points wide"
+        )
         try:
             with self.console.progress("asked", len(self.items), unit="questions") as self.bar:
                 self._show_progress(len(self.progress.complete_items()))
@@ -257,25 +274,25 @@ class _Evaluation:
     def _ask_all(self) -> str:
         """Asks until nothing lacks; when beginnings turn out not to hold, all items have further answers to give."""
         while lacking := [item for item in self.items if not self.progress.is_complete(item)]:
-            if self._ask_each(lacking):
-                return "narrow enough"
+            if because := self._ask_each(lacking):
+                return because
         return "all items"
 
-    def _ask_each(self, items: Sequence[Item]) -> bool:
-        """Whether it ended because the interval is narrow enough."""
+    def _ask_each(self, items: Sequence[Item]) -> str:
+        """Why no more of them are asked; empty: all were."""
         if self.plan.concurrency == 1:
-            return any(self._ask_item(item) for item in items)
+            return next(filter(None, map(self._ask_item, items)), "")
         with ThreadPoolExecutor(self.plan.concurrency) as pool:
             asked = [pool.submit(self._ask_item, item) for item in items]
             try:
-                return any(future.result() for future in as_completed(asked))
+                return next(filter(None, (future.result() for future in as_completed(asked))), "")
             finally:
                 self._stop.set()
                 pool.shutdown(cancel_futures=True)
                 self._stop.clear()
 
-    def _ask_item(self, item: Item) -> bool:
-        """Asks for all answers of an item; whether they were the last that are needed."""
+    def _ask_item(self, item: Item) -> str:
+        """Asks for all answers of an item; why they were the last that are needed, or empty."""
         while not self._stop.is_set() and (job := self.progress.next_job(item)):
             self._ask(job)
         with self._lock:
@@ -285,7 +302,9 @@ class _Evaluation:
             self._forecast()
             if time.monotonic() - self.saved_at > SAVE_SECONDS:
                 self._save(None)
-        return len(complete) >= LEAST_ITEMS and is_narrow_enough(self.progress, complete)
+        if len(complete) >= LEAST_ITEMS and is_narrow_enough(self.progress, complete):
+            return "narrow enough"
+        return TIME if self.at_most is not None and time.monotonic() - self.began > self.at_most else ""
 
     def _ask(self, job: Job) -> None:
         message = write_prompt(self.wording, job.item.question, job.told)
@@ -315,6 +334,8 @@ class _Evaluation:
         with self._lock:
             self.answers.add(line)
             self._take(line, verdicts)
+            if self.asked_here < FORECAST_AFTER and job.purpose == ANSWER:
+                self.probe.append(line)
             self._tell(line)
 
     def _heed_stop(self, piece: Piece) -> None:
@@ -352,11 +373,21 @@ class _Evaluation:
         )
 
     def _forecast(self) -> None:
+        """Says after the first questions what the others will take, and what would make that shorter."""
         left = len(self.items) - len(self.progress.complete_items())
-        if self.asked_here == FORECAST_AFTER and left:
-            seconds = (time.monotonic() - self.began) / self.asked_here * left
-            shown = f"{seconds / 3600:.1f} h" if seconds > 6000 else f"{seconds / 60:.1f} min"
-            self.console.info(f"expected: about {shown} for {left} further questions")
+        if self.asked_here != FORECAST_AFTER or not left:
+            return
+        spent = time.monotonic() - self.began
+        need = foresee(self.plan, self.probe, left, each=spent / self.asked_here)
+        self.console.info(
+            f"expected: {human_duration(need.seconds)} for the other {left} questions, {round(need.tokens)} tokens; at most "
+            f"{human_duration(need.most_seconds)}, if every answer went on to its limit"
+        )
+        if self.at_most is not None and spent + need.seconds > self.at_most:
+            self.console.warn(
+                f"that is more than the {human_duration(self.at_most)} that are allowed: about "
+                f"{int((self.at_most - spent) / need.seconds * left)} of them will be asked, and the interval is wider then"
+            )
 
     def _save(self, because: str | None) -> None:
         complete = self.progress.complete_items()

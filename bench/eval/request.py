@@ -92,6 +92,8 @@ class EvalRequest:
     plan: EvalPlan = field(default_factory=EvalPlan)
     resume: Path | None = None
     """Folder of the record that is gone on with; the plan is then that record's."""
+    at_most: float | None = None
+    """Seconds after which no further question is asked."""
 
     def __post_init__(self) -> None:
         if self.endpoint:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from bench.eval.budgets import LatencyModel, TimedAnswer, model_of_speeds
+from bench.eval.budgets import LatencyModel, TimedAnswer, fit_latency, model_of_speeds
 from bench.eval.curves import HOST_ANSWERS
 from bench.eval.grading import read_gold
+from bench.eval.planning import Cell, Need, need_of
+from bench.eval.progress import CHECK_EVERY
 from bench.eval.record import ANSWER, read_answers, read_eval
-from bench.eval.request import plan_of
+from bench.eval.request import EvalPlan, plan_of
 from bench.record import read_bench
 from bench.series import DECODE, PREFILL
 from core.errors import InvalidData, UsageError
@@ -76,25 +81,57 @@ def _seconds(pieces: Sequence[Mapping[str, Any]]) -> list[float]:
     return [at[0] + (milliseconds - server[0]) / 1000 for milliseconds in server]
 
 
+def foresee(plan: EvalPlan, lines: Sequence[Mapping[str, Any]], items: int, each: float) -> Need:
+    """What so many further items will take, by the `lines` of the first ones. Where these tell no times of single tokens,
+    an item takes `each` seconds, at most too.
+    """
+    told = plan.budgets if plan.names_budgets else ()
+    cell = Cell(
+        name=plan.data,
+        items=items,
+        prompt_tokens=_mean(line["evaluated"] or len(line["prompt_tokens"] or ()) for line in lines),
+        answer_tokens=_mean(line["generated"] for line in lines),
+        max_tokens=plan.max_tokens,
+        latency=LatencyModel(
+            prefill=each, prefill_per_token=0, decode=0, decode_per_position=0, source="whole answers"
+        ),
+        told=told,
+        checked_share=1 / CHECK_EVERY if plan.budgets else 0.0,
+    )
+    timed = [
+        TimedAnswer(id=line["id"], gold=Fraction(), pieces=(), truncated=False, seconds=_seconds(line["pieces"]),
+                    prompt_tokens=line["evaluated"] or len(line["prompt_tokens"] or ()))
+        for line in lines
+        if line["token_in_each_piece"] and line["pieces"]
+    ]  # fmt: skip
+    if cell.prompt_tokens and timed:
+        cell = replace(cell, latency=fit_latency(timed, "the first answers"))
+    return need_of(cell)
+
+
+def _mean(counts: Iterable[int]) -> float:
+    return statistics.fmean(counts)
+
+
 def board_latency(bench: Path, model: str) -> LatencyModel:
-    """A board's times for a model, by the medians of a bench at the count of threads that decodes fastest.
+    """A board's times for a model, by the medians of a bench with the configuration that decodes fastest.
 
     Raises UsageError when the bench has not measured both for that model.
     """
     content = read_bench(bench)
-    speeds: dict[int, dict[str, float]] = {}
+    speeds: dict[str, dict[str, float]] = {}
     for row in content["results"]:
         if row["model"] == model:
-            speeds.setdefault(row["threads"], {})[row["test"]] = row["median"]
-    whole = {threads: found for threads, found in speeds.items() if {PREFILL, DECODE} <= found.keys()}
+            speeds.setdefault(row["configuration"], {})[row["test"]] = row["median"]
+    whole = {name: found for name, found in speeds.items() if {PREFILL, DECODE} <= found.keys()}
     if not whole:
         names = ", ".join(sorted({row["model"] for row in content["results"]})) or "none"
         raise UsageError(
             f"{bench} has no speeds of both prefill and decode for {model}; its models: {names}.",
             remedy="Measure with `ohforge bench.llama`, neither --prompt 0 nor --generate 0.",
         )
-    threads = max(whole, key=lambda count: whole[count][DECODE])
+    best = max(whole, key=lambda name: whole[name][DECODE])
     board = content["board"]
     doubts = [*(["emulated"] if board["emulated"] else []), *(["bench not valid"] if not content["valid"] else [])]
-    where = "; ".join([f"board {board['serial']}", f"{threads} threads", *doubts])
-    return model_of_speeds(whole[threads][PREFILL], whole[threads][DECODE], f"{HOST_ANSWERS} ({where})")
+    where = "; ".join([f"board {board['serial']}", best.removeprefix(f"{model}, "), *doubts])
+    return model_of_speeds(whole[best][PREFILL], whole[best][DECODE], f"{HOST_ANSWERS} ({where})")

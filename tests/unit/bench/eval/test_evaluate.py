@@ -41,12 +41,13 @@ def server() -> Iterator[ModelServer]:
 def ask(session: Session, server: ModelServer, tmp_path: Path) -> Callable[..., EvalOutcome]:
     questions = write_questions(tmp_path / "forty.jsonl")
 
-    def run(resume: bool = False, openai: bool = False, **plan: Any) -> EvalOutcome:
+    def run(resume: bool = False, openai: bool = False, at_most: float | None = None, **plan: Any) -> EvalOutcome:
         request = EvalRequest(
             endpoint="" if resume else server.url,
             openai=openai,
             plan=EvalPlan(data=str(questions), **plan),
             resume=find_eval(session, "latest") if resume else None,
+            at_most=at_most,
         )
         return evaluate(session, request)
 
@@ -290,6 +291,23 @@ def test_it_stops_when_the_interval_is_as_narrow_as_was_asked(ask: Callable[...,
     [row] = outcome.content["results"]
     assert row["n"] == 30  # the least; the interval of 30 at 0.725 is 0.31 wide
     assert ask(until_width=0.01).content["ended_because"] == "all items"
+
+
+def test_it_ends_when_its_time_is_over_and_can_be_gone_on_with(
+    server: ModelServer, ask: Callable[..., EvalOutcome], capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = ask(at_most=0.0)
+    assert outcome.content["ended_because"] == "time"
+    [row] = outcome.content["results"]
+    assert row["n"] == 1
+    assert "40 questions: where 60% are right, the 95 % interval is 29 points wide" in capsys.readouterr().out
+    again = ask(resume=True)
+    assert (again.record, again.content["ended_because"]) == (outcome.record, "all items")
+    assert len({line["id"] for line in answers_of(again)}) == len(answers_of(again)) == len(server.asked()) == COUNT
+    out = capsys.readouterr().out
+    assert "for the other 36 questions" in out
+    with pytest.raises(UsageError, match="nothing to go on with"):
+        ask(resume=True)
 
 
 def test_the_key_stands_in_no_file_of_the_record(

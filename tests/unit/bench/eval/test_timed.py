@@ -12,7 +12,7 @@ from bench.eval.curves import time_curve, token_curve
 from bench.eval.evaluate import evaluate
 from bench.eval.record import ANSWER, read_answers
 from bench.eval.request import EvalOutcome, EvalPlan, EvalRequest
-from bench.eval.timed import board_latency, read_timed_answers
+from bench.eval.timed import board_latency, foresee, read_timed_answers
 from bench.llama import measure_llama
 from core.errors import UsageError
 from core.session import Session
@@ -68,7 +68,7 @@ def test_a_benchs_speeds_give_the_times_of_a_board_and_say_so(
     bench = measure_llama(session, bench_of(write_tiny_gguf(tmp_path / "tiny.gguf"), threads=(1,))).record
     latency = board_latency(bench, "tiny")
     assert latency.source.startswith("answers from host, times from board (board ")
-    assert latency.source.endswith("1 threads)")
+    assert latency.source.endswith("; 1 thread)")
     timed = [latency.time(answer) for answer in read_timed_answers(outcome.record)]
     # That board reads 100 and writes 10 tokens a second: the box of question k is there after the prompt and k + 2 more.
     lengths = {line["question"]: len(line["prompt_tokens"]) for line in read_answers(outcome.record)}
@@ -79,6 +79,22 @@ def test_a_benchs_speeds_give_the_times_of_a_board_and_say_so(
     ]
     with pytest.raises(UsageError, match=r"no speeds of both prefill and decode for other; its models: tiny\.$"):
         board_latency(bench, "other")
+
+
+def test_what_the_first_answers_took_says_what_the_others_will() -> None:
+    # The first token after half a second, ten more of 10 ms each.
+    pieces = [{"at": 0.5, "server_ms": 10.0 * place} for place in range(11)]
+    line = {"id": "1", "evaluated": 40, "prompt_tokens": None, "generated": 11, "token_in_each_piece": True}
+    lines = [{**line, "pieces": pieces}] * 3
+    need = foresee(EvalPlan(max_tokens=101), lines, 100, each=7.0)
+    assert (need.tokens, need.seconds, need.most_seconds) == pytest.approx((1100, 100 * 0.6, 100 * 1.5))
+    # One question in twenty is asked again where budgets are cut from whole answers.
+    assert foresee(EvalPlan(budgets=(8,)), lines, 100, each=7.0).seconds == pytest.approx(105 * 0.6)
+    # Of each budget that the prompt names there is an answer: 8 tokens, and all 11.
+    told = EvalPlan(prompt="budget", budgets=(8, 32))
+    assert foresee(told, lines, 100, each=7.0).seconds == pytest.approx(100 * (0.57 + 0.6))
+    whole = [{**each, "token_in_each_piece": False} for each in lines]
+    assert foresee(EvalPlan(), whole, 100, each=7.0).seconds == pytest.approx(700)
 
 
 @pytest.mark.parametrize(("merged", "prompt", "said"), [(3, "direct", "is not known"), (0, "budget", "none is whole")])

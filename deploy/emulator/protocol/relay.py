@@ -83,9 +83,11 @@ class Relay:
             self._connect(number, rest[len(PARAMETER) :].rstrip(b"\0").decode("utf-8", "replace"))
         elif command == Command.FORWARD_ACTIVE_MASTER:
             self._start(number)
-        elif command == Command.FORWARD_DATA and number in self._open:
-            with contextlib.suppress(OSError):
-                self._open[number].sendall(rest)
+        elif command == Command.FORWARD_DATA:
+            # Looked up once: the thread of that connection may close it at any moment.
+            if (connection := self._open.get(number)) is not None:
+                with contextlib.suppress(OSError):
+                    connection.sendall(rest)
         elif command == Command.FORWARD_FREE:
             self._close(number)
 
@@ -124,11 +126,10 @@ class Relay:
         self._start(number)
 
     def _start(self, number: bytes) -> None:
-        if number in self._open:
-            threading.Thread(target=self._pump, args=(number,), daemon=True).start()
+        if (connection := self._open.get(number)) is not None:
+            threading.Thread(target=self._pump, args=(number, connection), daemon=True).start()
 
-    def _pump(self, number: bytes) -> None:
-        connection = self._open[number]
+    def _pump(self, number: bytes, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while chunk := connection.recv(CHUNK):
                 self._send(Command.FORWARD_DATA, number + chunk)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import socket
+import threading
 from collections.abc import Callable, Iterator
 
 from deploy.emulator.protocol.wire import (
@@ -29,6 +30,8 @@ class Session:
 
     def __init__(self, connection: socket.socket, key: str, version: str) -> None:
         self._socket = connection
+        self._sending = threading.Lock()
+        """The connections of a forwarded port send from threads of their own."""
         self.channel = int.from_bytes(os.urandom(4), "little") or 1
         self.tags = self._greet(key, version)
 
@@ -36,8 +39,9 @@ class Session:
         """Sends one frame on this session's channel."""
         data = b"".join(parts) if len(parts) != 1 else parts[0]
         try:
-            self._socket.sendall(frame_start(self.channel, command, len(data)))
-            self._socket.sendall(data)
+            with self._sending:
+                self._socket.sendall(frame_start(self.channel, command, len(data)))
+                self._socket.sendall(data)
         except OSError as error:
             raise LinkEnded(str(error)) from error
 

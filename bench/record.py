@@ -13,11 +13,11 @@ from bench.conditions import conditions_from
 from bench.flags import Span
 from bench.instrument import Instrument
 from bench.plan import Plan, read_plan
+from bench.record_kind import RecordKind
 from bench.request import BenchRequest
 from bench.series import FILE as SERIES
 from bench.series import is_better
-from core.data_file import find_fault
-from core.errors import InvalidData, RecordChanged, UnlikeRecords, UsageError
+from core.errors import InvalidData, RecordChanged, UnlikeRecords
 from core.record_folder import FILE, RecordCheck, RecordFolder, check_record, make_record_folder, now
 from core.session import PROJECT, Session
 from deploy.board.protocol import Board
@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 KIND = "bench"
-SCHEMA_FILE = PROJECT / "docs" / "bench.schema.json"
+BENCH = RecordKind(
+    name=KIND,
+    schema=SCHEMA,
+    schema_file=PROJECT / "docs" / "bench.schema.json",
+    title="a bench",
+    maker="ohforge bench.llama",
+    where="`ohforge bench.list` shows the records of benches.",
+)
 RUNS = "runs"
 OF_ANY_RUN = ("engine", "program", "board", "link", "run_engine")
 """Parts that the record of each run has as well; a bench takes them over from its first."""
@@ -156,41 +163,13 @@ def start_bench(
 
 
 def find_record(session: Session, name: str) -> Path:
-    """The folder of a record, named by path or as it is called below ``runs/``; ``latest`` is the newest bench.
-
-    Raises UsageError.
-    """
-    runs = session.settings.runs
-    if name == "latest":
-        benches = [entry["record"] for entry in list_benches(runs)]
-        if not benches:
-            raise UsageError(f"There is no record of a bench in {runs}.", remedy="Make one with `ohforge bench.llama`.")
-        return Path(benches[-1])
-    for folder in (Path(name).expanduser(), runs / name):
-        if (folder / FILE).is_file():
-            return folder
-    raise UsageError(
-        f"There is no record {name!r}: neither a folder with {FILE} nor one of that name in {runs}.",
-        remedy="`ohforge bench.list` shows the records of benches.",
-    )
+    """The folder of a record; see `RecordKind.find`."""
+    return BENCH.find(session, name)
 
 
 def read_bench(folder: Path) -> dict[str, Any]:
     """The record of a bench. Raises InvalidData for a record of another kind or form."""
-    try:
-        content = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidData(f"{folder / FILE} is no JSON: {error}.") from error
-    if not isinstance(content, dict) or content.get("kind") != KIND:
-        raise InvalidData(f"{folder} is not the record of a bench.", remedy="`ohforge bench.list` shows those.")
-    if content.get("schema") != SCHEMA:
-        raise InvalidData(
-            f"{folder} has version {content.get('schema')} of the form of a bench's record; this ohforge reads {SCHEMA}.",
-            remedy="Use the version of ohforge that made it, or measure again.",
-        )
-    if fault := find_fault(content, SCHEMA_FILE):
-        raise InvalidData(f"{folder / FILE} is not of its form: {fault[1]}")
-    return {**ADDED, **content}
+    return {**ADDED, **BENCH.read(folder)}
 
 
 def verify_record(folder: Path) -> RecordCheck:

@@ -13,14 +13,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from core.data_file import find_fault
-from core.errors import DISK_FULL, InvalidData, NotEnoughSpace, UsageError
-from core.record_folder import FILE, RecordFolder, make_record_folder
+from bench.record_kind import RecordKind
+from core.errors import DISK_FULL, InvalidData, NotEnoughSpace
+from core.record_folder import RecordFolder, make_record_folder
 from core.session import PROJECT, Session
 
 SCHEMA = 1
 KIND = "eval"
-SCHEMA_FILE = PROJECT / "docs" / "eval.schema.json"
+EVAL = RecordKind(
+    name=KIND,
+    schema=SCHEMA,
+    schema_file=PROJECT / "docs" / "eval.schema.json",
+    title="an evaluation",
+    maker="ohforge eval.gsm8k",
+    where="Name the folder that `ohforge eval.gsm8k` has shown, or latest.",
+)
 ANSWERS = "answers.jsonl"
 ANSWER, CHECK = "answer", "check"
 """What a line was asked for: to be graded, or to see whether a shorter answer is the beginning of a longer one."""
@@ -92,58 +99,17 @@ def make_eval_folder(session: Session, started: str, name: str) -> Path:
 
 
 def find_eval(session: Session, name: str) -> Path:
-    """The folder of an evaluation's record, by path or by its name below ``runs/``; ``latest`` is the newest.
-
-    Raises UsageError.
-    """
-    runs = session.settings.runs
-    if name == "latest":
-        if (newest := _newest(runs)) is not None:
-            return newest
-        raise UsageError(
-            f"There is no record of an evaluation in {runs}.", remedy="Make one with `ohforge eval.gsm8k`."
-        )
-    for folder in (Path(name).expanduser(), runs / name):
-        if (folder / FILE).is_file():
-            return folder
-    raise UsageError(
-        f"There is no record {name!r}: neither a folder with {FILE} nor one of that name in {runs}.",
-        remedy="Name the folder that `ohforge eval.gsm8k` has shown, or latest.",
-    )
+    """The folder of an evaluation's record; see `RecordKind.find`."""
+    return EVAL.find(session, name)
 
 
 def read_eval(folder: Path) -> dict[str, Any]:
     """The record of an evaluation. Raises InvalidData for a record of another kind or form."""
-    try:
-        content = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidData(f"{folder / FILE} is no JSON: {error}.") from error
-    if not isinstance(content, dict) or content.get("kind") != KIND:
-        raise InvalidData(
-            f"{folder} is not the record of an evaluation.", remedy="Name one that `ohforge eval.gsm8k` has made."
-        )
-    if content.get("schema") != SCHEMA:
-        raise InvalidData(
-            f"{folder} has version {content.get('schema')} of the form of an evaluation's record; this ohforge reads "
-            f"{SCHEMA}.",
-            remedy="Use the version of ohforge that made it.",
-        )
-    if fault := find_fault(content, SCHEMA_FILE):
-        raise InvalidData(f"{folder / FILE} is not of its form: {fault[1]}")
-    return content
+    return EVAL.read(folder)
 
 
 def flush_to_disk(descriptor: int) -> None:
     os.fsync(descriptor)
-
-
-def _newest(runs: Path) -> Path | None:
-    for file in sorted(runs.glob(f"*/{FILE}"), reverse=True):
-        with contextlib.suppress(OSError, ValueError):
-            content = json.loads(file.read_text(encoding="utf-8"))
-            if isinstance(content, dict) and content.get("kind") == KIND:
-                return file.parent
-    return None
 
 
 def _end_of_last_line(path: Path) -> int:

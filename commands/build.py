@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     defaults={"arch": "arm64"},
     help={
         "target": "Recipe to build, by name (`ohforge build.list` shows them) or path of a recipe.yaml; default: llama.",
-        "source": "Instead of a recipe: folder of a project of yours, built with CMake, Meson, configure or make.",
-        "system": "What builds the project, when it has files for several: cmake, meson or make.",
-        "option": "NAME=VALUE for the project's build system (cmake -D, meson -D, configure, make); may be given again.",
+        "source": "Instead of a recipe: folder of a project of yours, built with CMake, Meson, cargo, configure or make.",
+        "system": "What builds the project, when it has files for several: cmake, meson, cargo or make.",
+        "option": "NAME=VALUE for the project's build system (cmake -D, meson -D, cargo --, configure, make); may be given again.",
         "prefix": "Folder with libraries for the board, or name or folder of a built project, to build with; may be given again.",
         "product": "Only this program or library; may be given again.",
         "build-type": "Release, RelWithDebInfo, MinSizeRel or Debug; default: Release.",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolchains.host_toolchain import HostToolchain
 
 FIRST_ERROR = re.compile(
-    r"(?:\bfatal )?\berror: |\bERROR: |^CMake Error|^ninja: error|\bundefined (?:symbol|reference)\b|^Killed\b|^\w*make(?:\[\d+\])?: \*\*\* "
+    r"(?:\bfatal )?\berror(?:\[E\d+\])?: |\bERROR: |^CMake Error|^ninja: error|\bundefined (?:symbol|reference)\b|^Killed\b|^\w*make(?:\[\d+\])?: \*\*\* "
 )
 NINJA_STEP = re.compile(r"^\[\d+/\d+\] |^ninja: build stopped")
 ERROR_LINES = 8
@@ -129,7 +129,30 @@ def explain_failure(result: Result, step: str, job: BuildJob) -> BuildError | No
             remedy=_remedy_for_own_program(job),
             log=str(job.log_path),
         )
+    if warnings := dict.fromkeys(AS_ERROR.findall(text)):
+        return BuildError(
+            f"{message}\nThe project makes errors of warnings (-Werror), of which this compiler knows others than the "
+            "one that it was written for.",
+            remedy=_remedy_for_warnings(job, list(warnings), text),
+            log=str(job.log_path),
+        )
     return BuildError(message, log=str(job.log_path))
+
+
+AS_ERROR = re.compile(r"\[-Werror,-W([\w+=-]+)\]")
+IN_CXX = re.compile(r"\.(?:cc|cpp|cxx|c\+\+|hh|hpp):\d+:\d+: error: .*\[-Werror,")
+
+
+def _remedy_for_warnings(job: BuildJob, warnings: Sequence[str], text: str) -> str:
+    """What switches it off whatever else the project's own flags say: for a named warning, clang heeds no order."""
+    flags = " ".join(f"-Wno-error={name}" for name in warnings[:8])
+    option = {
+        "cmake": f"CMAKE_{'CXX' if IN_CXX.search(text) else 'C'}_FLAGS={flags}",
+        "meson": "werror=false",
+        "make": f"{'CXXFLAGS' if IN_CXX.search(text) else 'CFLAGS'}=-O2 {flags}",
+    }.get(job.system, "")
+    more = " (which takes the place of the Makefile's own flags)" if job.system == "make" else ""
+    return f"If they are none to you, let them be warnings: --option '{option}'{more}."
 
 
 CANNOT_RUN = re.compile(

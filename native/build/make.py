@@ -62,7 +62,7 @@ class Make:
         """Copies, configures and builds what is not done yet. Raises BuildError with the first error, HostToolMissing."""
         make = _find_make()
         copy = job.tree / COPY
-        programs = _render_programs(job)
+        programs = render_programs(job)
         if begin_tree(session, job, sha256_json([programs, dict(job.options), job.build_type, dict(job.environment)])):
             for name, text in programs.items():
                 write_atomic(job.tree / PROGRAMS / name, text, mode=0o755)
@@ -166,7 +166,7 @@ def _environment(job: BuildJob) -> dict[str, str]:
     }
 
 
-def _render_programs(job: BuildJob) -> dict[str, str]:
+def render_programs(job: BuildJob) -> dict[str, str]:
     toolchain = job.toolchain
     flags = {"compile_flags": job.compile_flags, "link_flags": job.link_flags}
     launcher = [job.launcher] if job.launcher else []

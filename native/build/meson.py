@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -66,7 +68,7 @@ class Meson:
         argv += [f"-Dbuildtype={BUILD_TYPES[job.build_type]}", *(f"-D{n}={v}" for n, v in job.options.items())]
         if session.settings.offline:
             argv.append("--wrap-mode=nodownload")
-        stamp = sha256_json([argv, text, dict(job.environment)])
+        stamp = sha256_json([argv, text, _environment(job)])
         done = job.tree / CONFIGURED
         if not begin_tree(session, job, stamp, anew=not done.exists()):
             return
@@ -81,7 +83,16 @@ class Meson:
 
 
 def _environment(job: BuildJob) -> dict[str, str]:
-    return {**job.environment, "NINJA": str(find_ninja())}
+    return {**_own_compilers(job), **job.environment, "NINJA": str(find_ninja())}
+
+
+def _own_compilers(job: BuildJob) -> dict[str, str]:
+    """This machine's compilers, for what is to run here while it is built.
+
+    Meson would put the compiler cache before them by itself, and that is told what the board's compiler is.
+    """
+    names = {"CC_FOR_BUILD": "cc", "CXX_FOR_BUILD": "c++"} if job.launcher else {}
+    return {name: program for name, program in names.items() if name not in os.environ and shutil.which(program)}
 
 
 def _meson() -> list[str]:

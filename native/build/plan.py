@@ -17,7 +17,7 @@ from native.source.kinds import source_pin
 if TYPE_CHECKING:
     from toolchains.host_toolchain import HostToolchain
 
-BUILDER = 2
+BUILDER = 3
 """Counts changes of how ohforge builds, other than of the flags below, that change what is built."""
 NO_DATE_FLAGS = (
     "-Wno-builtin-macro-redefined",

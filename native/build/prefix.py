@@ -14,14 +14,16 @@ from core.errors import InvalidData, UsageError
 from core.files import atomic_folder, remove_tree, sha256_file, write_json
 from native.artifact.artifact import list_artifacts
 from native.build.job import INSTALLED_TO, BuildJob
-from native.recipe.project import name_of
+from native.recipe.project import MAIN_FILES, name_of
 
 if TYPE_CHECKING:
     from core.session import Session
     from native.build.plan import BuildPlan
 
 FOLDER, MANIFEST = "prefix", "prefix.json"
-TAKEN = ("include", "lib", "share/pkgconfig", "share/cmake")
+TAKEN = ("include", "lib")
+FOUND_BY = (".pc", ".cmake")
+"""What build systems read; those in ``share`` are taken too, below whatever name (``share/eigen3/cmake``)."""
 SHARED = re.compile(r"\.so(\.[\d.]+)?$")
 PRIVATE = {"Requires": "Requires.private", "Libs": "Libs.private"}
 """Fields of pkg-config's files → what a static link needs as well."""
@@ -30,24 +32,26 @@ PRIVATE = {"Requires": "Requires.private", "Libs": "Libs.private"}
 def take_prefix(plan: BuildPlan, job: BuildJob, folder: Path) -> str:
     """Makes a prefix in the artifact's `folder` from what ``job.staging`` has; its path there, or empty for none.
 
-    A toolchain whose shared libraries no board can load leaves static ones only.
+    A toolchain whose shared libraries no board can load leaves static ones only; headers of no other are no prefix.
     """
     staged = job.staging / INSTALLED_TO.lstrip("/")
     place = folder / FOLDER
     remove_tree(place)
-    files = [path for path in _files_of(staged) if job.toolchain.name != "zig" or not SHARED.search(path.name)]
-    if not any(
-        path.suffix == ".a" or SHARED.search(path.name) or path.is_relative_to(staged / "include") for path in files
-    ):
+    installed = list(_files_of(staged))
+    shared = [path for path in installed if SHARED.search(path.name)]
+    left_out = shared if job.toolchain.name == "zig" else []
+    files = [path for path in installed if path not in left_out]
+    static = any(path.suffix == ".a" for path in files)
+    headers = any(path.is_relative_to(staged / "include") for path in files)
+    if not static and (left_out or not (shared or headers)):
         return ""
     with atomic_folder(place) as fresh:
         for path in files:
             target = fresh / path.relative_to(staged)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target, follow_symlinks=False)
-        shared = any(SHARED.search(path.name) for path in files)
-        for path in (path for path in fresh.rglob("*") if path.suffix in (".pc", ".cmake") and not path.is_symlink()):
-            _relocate(path, fresh, merge=not shared)
+        for path in (path for path in fresh.rglob("*") if path.suffix in FOUND_BY and not path.is_symlink()):
+            _relocate(path, fresh, merge=len(left_out) == len(shared))
         write_json(fresh / MANIFEST, _manifest(plan, fresh))
     return FOLDER
 
@@ -112,9 +116,10 @@ def libraries_in(prefixes: Sequence[Path], needed: Sequence[str]) -> dict[str, P
 
 
 def _files_of(staged: Path) -> Iterator[Path]:
-    for name in TAKEN:
+    for name in (*TAKEN, "share"):
         for path in sorted((staged / name).rglob("*")):
-            if (path.is_symlink() or path.is_file()) and path.suffix != ".la":
+            taken = path.suffix != ".la" if name in TAKEN else path.suffix in FOUND_BY
+            if taken and (path.is_symlink() or path.is_file()):
                 yield path
 
 
@@ -172,7 +177,8 @@ def _read_manifest(folder: Path) -> Mapping[str, Any]:
 
 def _is_prefix(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() or (
-        ((folder / "include").is_dir() or (folder / "lib").is_dir()) and not (folder / "CMakeLists.txt").exists()
+        ((folder / "include").is_dir() or (folder / "lib").is_dir())
+        and not any((folder / name).exists() for names in MAIN_FILES.values() for name in names)
     )
 
 

@@ -15,14 +15,15 @@ from native.source.kinds import FolderSource
 MAIN_FILES: Mapping[str, tuple[str, ...]] = {
     "cmake": ("CMakeLists.txt",),
     "meson": ("meson.build",),
+    "cargo": ("Cargo.toml",),
     "make": ("configure", "GNUmakefile", "makefile", "Makefile"),
 }
 """Build system → the files by which it is known, in the order in which they are taken."""
 NEED_AUTORECONF = ("configure.ac", "configure.in")
 SAYS_NOTHING = ("src", "source", "sources", "project", "code")
 BUILD_TYPES = ("Release", "RelWithDebInfo", "MinSizeRel", "Debug")
-SWITCHES = ("enable-", "disable-", "with-", "without-")
-"""Options of ``configure`` that need no value."""
+SWITCHES = ("enable-", "disable-", "with-", "without-", "no-default-", "all-")
+"""Options of ``configure`` and cargo that need no value."""
 VERSION = "0"
 """A folder has no version: what is in it is told apart by its hash."""
 
@@ -30,7 +31,7 @@ VERSION = "0"
 def read_project(session: Session, source: str, system: str = "") -> Recipe:
     """The recipe of the project in the folder `source`: its own ``recipe.yaml``, else one made from what is there.
 
-    `system` is one of cmake, meson and make; empty: the first that the folder has. Says what was taken, and why.
+    `system` is one of `MAIN_FILES`; empty: the first that the folder has. Says what was taken, and why.
     Raises NothingToBuild, UnknownName.
     """
     if system and system not in MAIN_FILES:
@@ -63,7 +64,7 @@ def change_recipe(recipe: Recipe, options: Mapping[str, str], build_type: str = 
     if build_type and build_type.lower() not in types:
         raise unknown_name("build type (--build-type)", build_type, BUILD_TYPES)
     for name, value in options.items():
-        if recipe.build.system != "make" and name.startswith(SWITCHES) and not value:
+        if recipe.build.system in ("cmake", "meson") and name.startswith(SWITCHES) and not value:
             raise UsageError(f"--option {name!r} is not of the form NAME=VALUE, which {recipe.build.system} needs.")
     rules = (*recipe.rules, Rule(options=options)) if options else recipe.rules
     build = dataclasses.replace(recipe.build, type=types[build_type.lower()]) if build_type else recipe.build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from core.files import sha256_folder
 from core.session import Session
 from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.build.job import first_errors
+from native.recipe.project import read_options
 from tests.shared.standin_sdk import runtime_tree, standin_sdk
 from toolchains.arch import ARCHES
 from toolchains.host_toolchain import ToolchainChoice
@@ -191,13 +193,80 @@ def test_where_it_cannot_run_its_own_program_that_is_said_with_what_to_do(
             "Makefile": "table.h: table\n\t./table > $@\ntable: table.c\n\t$(CC) -o $@ table.c\n",
         }
     )
-    monkeypatch.setattr("native.build.ensure.write_emulator", lambda *_: "")
+    monkeypatch.setattr("native.build.prepare.write_emulator", lambda *_: "")
     if Path("/proc/sys/fs/binfmt_misc/qemu-aarch64").exists():
         pytest.skip("this machine runs such programs by itself: qemu is registered with the kernel")
     with pytest.raises(BuildError, match="tried to run table, which it has made for the board") as caught:
         shop.build(project, "zig", system=system)
     assert "qemu-user-static" in caught.value.remedy
     assert ("HOSTCC" in caught.value.remedy) is (system == "make")
+
+
+def test_a_static_library_may_be_named_by_its_file(shop: Workshop) -> None:
+    """With `-l:`, which zig takes for a library of the system."""
+    project = shop.write(
+        {
+            "main.c": "int half(int x);\nint main(void) { return half(0); }\n",
+            "half.c": "int half(int x) { return x / 2; }\n",
+            "Makefile": "prog: main.c libhalf.a\n\t$(CC) -o $@ main.c -L. -l:libhalf.a\n"
+            "libhalf.a: half.c\n\t$(CC) -c half.c\n\t$(AR) cr $@ half.o\n",
+        }
+    )
+    assert [one.name for one in shop.build(project, "zig", system="make").artifact.products] == ["prog"]
+
+
+def test_a_helper_for_this_machine_is_compiled_by_its_own_compiler_where_there_is_a_cache(shop: Workshop) -> None:
+    """Meson puts the cache before gcc too, and the cache believed it to be the clang of the board."""
+    if shutil.which("gcc") is None or shutil.which("ccache") is None:
+        pytest.skip("gcc or ccache is not installed")
+    project = shop.write(
+        {
+            "main.c": "#include <table.h>\nint main(void) { return TABLE - 3; }\n",
+            "table.c": '#include <stdio.h>\nint main(void) { puts("#define TABLE 3"); return 0; }\n',
+            "meson.build": "project('helped', 'c')\nadd_languages('c', native: true)\n"
+            "table = executable('table', 'table.c', native: true)\n"
+            "header = custom_target('h', output: 'table.h', command: [table], capture: true)\n"
+            "executable('prog', 'main.c', header)\n",
+        }
+    )
+    assert [one.name for one in shop.build(project, "zig", system="meson").artifact.products] == ["prog"]
+
+
+@pytest.mark.parametrize("system", ["cmake", "make"])
+def test_a_list_of_versions_may_name_a_function_that_is_not_there(shop: Workshop, system: str) -> None:
+    """As with GNU ld; zlib's and others' `configure` tries it with a file of one function."""
+    project = shop.write(
+        {
+            "pi.c": "double half(double x);\ndouble half(double x) { return x / 2; }\n",
+            "pi.map": "PI_1 { global: half; missing; local: *; };\n",
+            "CMakeLists.txt": "cmake_minimum_required(VERSION 3.16)\nproject(pi C)\nadd_library(pi SHARED pi.c)\n"
+            "target_link_options(pi PRIVATE -Wl,--version-script,${CMAKE_CURRENT_SOURCE_DIR}/pi.map)\n",
+            "Makefile": "libpi.so: pi.c pi.map\n\t$(CC) -shared -fPIC -Wl,--version-script,pi.map -o $@ pi.c\n",
+        }
+    )
+    assert [one.name for one in shop.build(project, "ohos", system=system).artifact.products] == ["libpi.so"]
+
+
+@pytest.mark.parametrize("system", ["cmake", "meson", "make"])
+def test_a_project_that_makes_errors_of_warnings_builds_with_the_option_that_is_named(
+    shop: Workshop, system: str
+) -> None:
+    project = shop.write(
+        {
+            "main.c": "static int unused(void) { return 1; }\n" + MAIN,
+            "CMakeLists.txt": "cmake_minimum_required(VERSION 3.16)\nproject(strict C)\nadd_executable(prog main.c)\n"
+            "target_compile_options(prog PRIVATE -Wall -Werror)\n",
+            "meson.build": "project('strict', 'c', default_options: ['werror=true', 'warning_level=2'])\n"
+            "executable('prog', 'main.c')\n",
+            "Makefile": "CFLAGS = -Wall\nprog: main.c\n\t$(CC) $(CFLAGS) -Wall -Werror -o $@ main.c\n",
+        }
+    )
+    with pytest.raises(BuildError, match="makes errors of warnings") as caught:
+        shop.build(project, "zig", system=system)
+    named = re.search(r"--option '([^']+)'", caught.value.remedy)
+    assert named
+    option = read_options([named[1]])
+    assert [one.name for one in shop.build(project, "zig", system=system, options=option).artifact.products] == ["prog"]
 
 
 def test_a_project_may_rename_its_own_files_and_the_users_folder_stays_as_it_is(shop: Workshop) -> None:

@@ -23,7 +23,7 @@ def workshop(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setitem(build_module.SYSTEMS, "cmake", system)
     monkeypatch.setattr(build_module, "choose_toolchain", choose)
-    monkeypatch.setattr(build_module, "check_compiler", lambda session, toolchain: 0.0)
+    monkeypatch.setattr("native.build.perform.check_compiler", lambda session, toolchain: 0.0)
     recipe = small_recipe()
     recipe["products"].append({"name": "other", "path": "bin/other", "kind": "program"})
     return Workshop(session=session, folder=tmp_path / "recipe", recipe=recipe, system=system, toolchain=changes)

@@ -71,9 +71,9 @@ class Installing(CopyingSystem):
 @pytest.fixture
 def system(monkeypatch: pytest.MonkeyPatch) -> Installing:
     system = Installing()
-    monkeypatch.setattr(build_module, "SYSTEMS", {"cmake": system})
+    monkeypatch.setitem(build_module.SYSTEMS, "cmake", system)
     monkeypatch.setattr(build_module, "choose_toolchain", lambda *_: make_toolchain())
-    monkeypatch.setattr(build_module, "_prepare_compiler", lambda *_: None)
+    monkeypatch.setattr("native.build.perform.check_compiler", lambda *_: 0.0)
     return system
 
 
@@ -146,6 +146,27 @@ def test_shared_libraries_of_zig_get_into_no_prefix(session: Session, tmp_path: 
     assert sorted(path.name for path in (prefix / "lib").iterdir()) == ["cmake", "liblow.a", "pkgconfig"]
 
 
+def test_headers_of_shared_libraries_that_are_left_out_are_no_prefix(
+    session: Session, tmp_path: Path, system: Installing
+) -> None:
+    system.shared = True
+    del system.files["lib/liblow.a"]
+    assert build(session, tmp_path).artifact.prefix == ""
+
+
+def test_a_prefix_has_what_cmake_reads_below_any_name_in_share(
+    session: Session, tmp_path: Path, system: Installing
+) -> None:
+    system.files = {
+        "include/low.h": "int low(void);\n",
+        "share/low3/cmake/Low3Config.cmake": CMAKE,
+        "share/low3/cmake/example.txt": "not read\n",
+    }
+    prefix = prefix_of(build(session, tmp_path))
+    assert sorted(path.name for path in (prefix / "share").rglob("*.*")) == ["Low3Config.cmake"]
+    assert '"${CMAKE_CURRENT_LIST_DIR}/../../../include"' in (prefix / "share/low3/cmake/Low3Config.cmake").read_text()
+
+
 def test_nothing_but_a_page_is_no_prefix(session: Session, tmp_path: Path, system: Installing) -> None:
     system.files = {"share/man/man3/low.3": "a page\n"}
     with pytest.raises(ProductMissing, match="no program and no shared library"):
@@ -164,6 +185,20 @@ def test_a_prefix_is_found_by_name_and_by_every_folder_that_leads_to_it(
         "prefix": str(prefix_of(outcome)),
     }
     found = find_prefix(session, named[how], Wanted(arch="arm64", toolchain="zig"))
+    assert found == prefix_of(outcome)
+
+
+@pytest.mark.parametrize("own", ["include/low.h", "lib/low.c"])
+@pytest.mark.parametrize("main", ["configure", "Makefile", "meson.build"])
+def test_a_projects_own_folder_of_headers_or_sources_is_not_taken_for_its_prefix(
+    main: str, own: str, session: Session, tmp_path: Path, system: Installing
+) -> None:
+    outcome = build(session, tmp_path)
+    for name in (main, own):
+        (tmp_path / "low" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "low" / name).touch()
+    (tmp_path / "low/CMakeLists.txt").unlink()
+    found = find_prefix(session, str(tmp_path / "low"), Wanted(arch="arm64", toolchain="zig"))
     assert found == prefix_of(outcome)
 
 

@@ -83,7 +83,7 @@ def test_a_recipe_in_the_source_is_taken(session: Session, tmp_path: Path) -> No
         (
             ["main.c"],
             "",
-            "has none of recipe.yaml, CMakeLists.txt, meson.build, configure, .*Makefile",
+            "has none of recipe.yaml, CMakeLists.txt, meson.build, Cargo.toml, configure, .*Makefile",
             "Name the folder",
         ),
         (["main.c", "code/meson.build"], "", "has none of", "Did you mean --source '.*/app/code'"),
@@ -263,7 +263,7 @@ def project(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     project = Project(session, write_files(tmp_path / "app", "CMakeLists.txt", "main.c"), FindingSystem())
     monkeypatch.setitem(build_module.SYSTEMS, "cmake", project.system)
     monkeypatch.setattr(build_module, "choose_toolchain", choose)
-    monkeypatch.setattr(build_module, "check_compiler", lambda session, toolchain: 0.0)
+    monkeypatch.setattr("native.build.perform.check_compiler", lambda session, toolchain: 0.0)
     return project
 
 

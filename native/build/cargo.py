@@ -1,0 +1,166 @@
+"""The build system ``cargo``: a Rust project, in a copy of its folder, with a rendered configuration."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.deadline import Deadline
+from core.errors import HostToolMissing, UsageError
+from core.files import sha256_json, write_atomic
+from core.process import RealRunner
+from native.artifact.elf import is_for
+from native.build.job import COPY, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
+from native.build.make import NAMES, PROGRAMS, render_programs
+from native.build.render import render_build
+
+if TYPE_CHECKING:
+    from core.process import Result
+    from core.session import Session
+
+CONFIGURATION = "cargo.toml"
+TARGETS: Mapping[tuple[str, str], str] = {
+    ("ohos", "arm32"): "armv7-unknown-linux-ohos",
+    ("ohos", "arm64"): "aarch64-unknown-linux-ohos",
+    ("ohos", "x86_64"): "x86_64-unknown-linux-ohos",
+    ("zig", "arm32"): "armv7-unknown-linux-musleabihf",
+    ("zig", "arm64"): "aarch64-unknown-linux-musl",
+    ("zig", "x86_64"): "x86_64-unknown-linux-musl",
+}
+"""Toolchain and arch → rustc's name of the target."""
+PROFILES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "Release": ("release", {}),
+    "RelWithDebInfo": ("release", {"debug": "true"}),
+    "MinSizeRel": ("release", {"opt-level": '"s"'}),
+    "Debug": ("dev", {}),
+}
+"""CMake's names for build types → cargo's profile, and what of it is changed."""
+FOLDERS = {"release": "release", "dev": "debug"}
+NO_STANDARD_LIBRARY = re.compile(r"can't find crate for `(?:core|std)`")
+ASK_SECONDS = 60.0
+NOT_OF_THE_SHELL = ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET")
+"""Variables that would win over the configuration, even when they are empty."""
+
+
+class Cargo:
+    """The machine's cargo and rustc, which must have the standard library for the target."""
+
+    def version(self) -> str:
+        """What the build system is, as a part of the key. Raises HostToolMissing."""
+        return _versions(_find_cargo())
+
+    def run(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
+        """Copies and builds. Raises BuildError with the first error, HostToolMissing without a standard library."""
+        target, programs = target_of(job), render_programs(job)
+        text = render_configuration(job)
+        if begin_tree(session, job, sha256_json([text, programs, dict(job.environment)])):
+            for name, content in programs.items():
+                write_atomic(job.tree / PROGRAMS / name, content, mode=0o755)
+            write_atomic(job.tree / CONFIGURATION, text)
+        with session.console.progress(f"compiling {job.title}", unit="steps"):
+            result = session.runner.run(
+                ["env", *(word for name in NOT_OF_THE_SHELL for word in ("-u", name)), *_words(session, job, target)],
+                deadline=deadline,
+                cwd=job.tree / COPY,
+                env=_environment(job, target),
+                on_stdout=log.write,
+                on_stderr=log.write,
+            )
+        if not result.ok:
+            raise _explain(result, job, target)
+
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
+        """Takes what lies at the top of cargo's folder for the target; below it are copies under other names."""
+        built = job.tree / "target" / target_of(job) / FOLDERS[PROFILES[job.build_type][0]]
+        found = [path for path in sorted(built.iterdir()) if path.is_file() and is_for(path, job.toolchain.arch)]
+        for path in found:
+            place = job.staging / INSTALLED_TO.lstrip("/") / ("lib" if path.suffix == ".so" else "bin")
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+        return bool(found)
+
+
+def target_of(job: BuildJob) -> str:
+    return TARGETS[job.toolchain.name, job.toolchain.arch.name]
+
+
+def render_configuration(job: BuildJob) -> str:
+    """What cargo reads besides the project's own configuration, which it is merged with."""
+    toolchain = job.toolchain
+    profile, changes = PROFILES[job.build_type]
+    # rustc would add the C library and start files that it brings for musl itself: here they are the compiler's.
+    flags = ["-Clink-self-contained=no"] if toolchain.name == "zig" else []
+    flags.append(f"-Ctarget-feature={'+' if toolchain.static else '-'}crt-static")
+    flags += [f"-Ctarget-cpu={toolchain.cpu}"] if toolchain.cpu.startswith("cortex-") else []
+    flags.append(f"--remap-path-prefix={job.tree / COPY}=.")
+    return render_build(
+        "cargo.toml.jinja",
+        target=target_of(job),
+        linker=str(job.tree / PROGRAMS / NAMES["CC"]),
+        archiver=str(job.tree / PROGRAMS / NAMES["AR"]),
+        flags=flags,
+        profile=profile,
+        changes=changes,
+    )
+
+
+def _words(session: Session, job: BuildJob, target: str) -> list[str]:
+    words = [_find_cargo(), "build", "--config", str(job.tree / CONFIGURATION), "--target", target]
+    words += ["--target-dir", str(job.tree / "target"), "--profile", PROFILES[job.build_type][0], "-j", str(job.jobs)]
+    words += ["--offline"] if session.settings.offline else []
+    for name, value in job.options.items():
+        if not re.fullmatch(r"[a-z][a-z-]*", name):
+            raise UsageError(f"--option {name}: cargo has flags in small letters, such as features=NAME.")
+        words.append(f"--{name}={value}" if value else f"--{name}")
+    return words
+
+
+def _environment(job: BuildJob, target: str) -> dict[str, str]:
+    """For crates that compile C by themselves, and for those that ask pkg-config."""
+    from toolchains.render import pkg_config_folders
+
+    name = target.replace("-", "_")
+    tools = {f"{tool}_{name}": str(job.tree / PROGRAMS / NAMES[tool]) for tool in ("CC", "CXX", "AR", "RANLIB")}
+    return {
+        **{name: value for name, value in job.environment.items() if value},
+        **tools,
+        "PKG_CONFIG_ALLOW_CROSS": "1",
+        "PKG_CONFIG_LIBDIR": pkg_config_folders(job.toolchain.prefixes),
+        "PATH": f"{job.tree / PROGRAMS}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+
+
+def _explain(result: Result, job: BuildJob, target: str) -> Exception:
+    if NO_STANDARD_LIBRARY.search(result.error_text):
+        return HostToolMissing(
+            f"rustc has no standard library for {target}, so {job.title} cannot be built.",
+            remedy=f"Install it: `rustup target add {target}` (Debian's rustc has none for it), then build again.",
+        )
+    return explain_failure(result, "Compiling", job)
+
+
+@functools.cache
+def _versions(cargo: str) -> str:
+    """cargo and the rustc that it uses; a folder may pin another one with rustup, which is taken then all the same."""
+    rustc = shutil.which(os.environ.get("RUSTC", "rustc")) or str(Path(cargo).with_name("rustc"))
+    said = [
+        RealRunner().run([program, "--version"], deadline=Deadline.after(ASK_SECONDS, f"{program}'s version")).text
+        for program in (cargo, rustc)
+    ]
+    return ", ".join(" ".join(text.split()) for text in said)
+
+
+def _find_cargo() -> str:
+    found = shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo/bin"))
+    if found is None:
+        raise HostToolMissing(
+            "This project is built with cargo, which is not on this machine.",
+            remedy="Install Rust with rustup, as its page says, then the target: "
+            "`rustup target add aarch64-unknown-linux-ohos` (or aarch64-unknown-linux-musl for the toolchain zig).",
+        )
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 from bench.study.spec import Cell, Study
 from bench.study.state import DONE, FAILED, CellState, Progress, StudyFolder, find_progress
 from core.deadline import Deadline
+from core.dry import Would
 from core.errors import Interrupted, NotEnoughSpace, OhforgeError
 from core.locks import hold
 from core.session import Session
@@ -17,12 +18,13 @@ LOCK_SECONDS = 5.0
 Earlier = Mapping[str, Mapping[str, Any]]
 """Results of the cells that came before, by their keys."""
 Do = Callable[[Session, Cell, Earlier], Mapping[str, Any]]
-"""Does one cell and gives its result. Raises OhforgeError."""
+"""Does one cell and gives its result; the session's folder of records is the cell's own. Raises OhforgeError."""
 
 
 def run_study(session: Session, study: Study, ways: Mapping[str, Do]) -> Progress:
     """Does all cells that are not done, in order; `ways` has how each kind of cell is done.
 
+    What a cell had begun when it was ended is in its own folder, so that it can go on with it.
     A failed cell is told and kept, and what comes after it is left out. Raises Busy when another process runs the same
     study, and what means that nothing more can be kept: NotEnoughSpace, Interrupted.
     """
@@ -33,12 +35,24 @@ def run_study(session: Session, study: Study, ways: Mapping[str, Do]) -> Progres
         for number, cell in enumerate(cells, 1):
             state = folder.read(cell)
             if state is None or state.state == FAILED:
-                state = _do(session, cell, ways[cell.kind], results, f"{number} of {len(cells)}")
+                inner = session.with_settings(runs_dir=str(folder.records(cell)))
+                state = _do(inner, cell, ways[cell.kind], results, f"{number} of {len(cells)}")
                 if state is not None:
                     folder.write(state)
             if state is not None and state.state == DONE:
                 results[cell.key] = state.result
     return find_progress(folder, cells)
+
+
+def would_run(folder: StudyFolder, study: Study) -> list[Would]:
+    """What `run_study` would do."""
+    progress = find_progress(folder, study.cells())
+    tried = {state.cell.key for state in progress.failed}
+    return [
+        Would(action=cell.kind, what=cell.title, why="failed before" if cell.key in tried else "")
+        for cell in study.cells()
+        if cell.key in tried or cell in progress.left
+    ]
 
 
 def _do(session: Session, cell: Cell, do: Do, results: Earlier, place: str) -> CellState | None:

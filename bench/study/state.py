@@ -68,6 +68,10 @@ class StudyFolder:
             },
         )
 
+    def records(self, cell: Cell) -> Path:
+        """The folder of all that a cell makes, whether it came to its end or not."""
+        return self.path / f"{cell.kind}-{cell.key}"
+
     def _file(self, cell: Cell) -> Path:
         return self.path / "cells" / f"{cell.key}.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.eval.curves import token_curve
+from bench.eval.curves import Curve, token_curve
 from bench.eval.intervals import Share
 from bench.report.document import BAD, NOTE, Block, Cell, Chart, Notice, Section, Table, Text, number
 from bench.study.drawing import Line, draw_lines, share_line
@@ -14,6 +14,9 @@ from bench.study.versus import Equal, OneRatio, Versus
 
 POINTS = 16
 """Of a line against tokens, where whole answers can be cut anywhere."""
+
+MOST_ROWS = 16
+"""Of a table of differences; of more limits every second or third is shown."""
 
 
 def accuracy_section(evidence: Evidence) -> Section:
@@ -62,7 +65,7 @@ def _drawings(evidence: Evidence, some: Sequence[Answered], name: str) -> Iterat
         )
     lines = []
     for title, each in zip(titles, some, strict=True):
-        at = [row["budget"] for row in each.rows]
+        at = [min(row["budget"], each.longest) for row in each.rows]
         cut = [(row["truncated"], row["n"]) for row in each.rows]
         no_box = [(row["n"] - _boxed(row), row["n"]) for row in each.rows]
         lines += [share_line(f"{title}: cut", at, cut), share_line(f"{title}: no number found", at, no_box)]
@@ -86,12 +89,12 @@ def _shared(each: Timed) -> str:
     return "the servers" if "://" in each.place else each.place
 
 
-def _fine_curve(each: Answered) -> Any:
+def _fine_curve(each: Answered) -> Curve:
     """At more limits than were asked for, where answers can be cut anywhere."""
     last = int(each.rows[-1]["budget"])
     if not each.timed:
-        return each.token_curve()
-    longest = min(last, max(len(answer.pieces) for answer in each.timed))
+        return each.token_curve(last)
+    longest = min(last, each.longest)
     budgets = sorted({*(max(1, round(longest * step / POINTS)) for step in range(1, POINTS + 1)), longest})
     return token_curve(each.model, each.timed, budgets, each.label)
 
@@ -171,9 +174,11 @@ def _equal_blocks(versus: Versus, equal: Equal, name: str) -> Iterator[Block]:
         emulated=equal.emulated,
         crossing=(crossing.at, sentence) if crossing.at is not None else None,
     )
+    step = 1 + len(pair.first.budgets) // MOST_ROWS
+    shown = list(zip(pair.first.budgets, equal.differences, strict=True))[::-step][::-1]
     rows = [
         [Cell(text=number(budget), value=budget), Cell(text=_points(difference), value=difference.value)]
-        for budget, difference in zip(pair.first.budgets, equal.differences, strict=True)
+        for budget, difference in shown
     ]
     yield Table(
         caption=f"What {versus.second} has right more than {versus.first}, in points, with 95 % intervals.",

@@ -71,11 +71,17 @@ class Answered:
         except UsageError:
             return ()
 
-    def token_curve(self) -> Curve:
-        """Accuracy under each budget that has a result."""
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest answer; where answers cannot be cut, the widest limit."""
+        lengths = [len(answer.pieces) for answer in self.timed]
+        return max(lengths) if lengths else int(self.rows[-1]["budget"])
+
+    def token_curve(self, longest: int) -> Curve:
+        """Accuracy under each budget that has a result; `longest` stands for those that no answer is as long as."""
         budgets = [row["budget"] for row in self.rows]
         if self.timed:
-            return token_curve(self.model, self.timed, budgets, self.label)
+            return token_curve(self.model, self.timed, cap(budgets, longest), self.label)
         columns = [self._answers_under(budget) for budget in budgets]
         items = [id for id in self.contents[0]["data"]["ids"] if all(id in column for column in columns)]
         return Curve(
@@ -165,6 +171,11 @@ class Evidence:
             )
             for board, latency in from_boards
         ]
+
+
+def cap(budgets: Iterable[int], longest: int) -> list[int]:
+    """The budgets up to the longest answer, under which all are whole."""
+    return sorted({min(budget, longest) for budget in budgets})
 
 
 def _as_they_came(each: Answered) -> Timed:

@@ -118,8 +118,10 @@ def compare_models(planned: Mapping[str, Any], prompts: Sequence[str], evidence:
         why = f"{' and '.join(missing)} has no answers yet" if missing else "they did not answer at the same place"
         return Versus(**common, in_tokens=None, in_time=(), ratios=(), budget=None, planned=None, lacks=why)
     one, other = pairs[0]
-    tokens = Pair(first=one.token_curve(), second=other.token_curve())
-    budget = float(planned.get("budget") or tokens.first.budgets[-1])
+    wanted = int(planned.get("budget") or 0)
+    longest = max(one.longest, other.longest, wanted)
+    tokens = Pair(first=one.token_curve(longest), second=other.token_curve(longest))
+    budget = float(wanted or tokens.first.budgets[-1])
     timed = [both for pair in pairs for both in _timed_pairs(evidence, *pair)]
     return Versus(
         **common,

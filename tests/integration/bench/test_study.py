@@ -88,7 +88,7 @@ def test_the_example_comes_to_its_end_and_says_what_is_emulated(tmp_path: Path) 
     assert (done.status, len(done.answer["cells"]["done"])) == (0, 6), done.text
     made = invoke("study.report", PROJECT / "studies" / "demo.yaml", "--output", page, **runs).answer
     in_time = made["comparison"]["equal"][1]
-    assert (made["emulated"], in_time["emulated"], in_time["n"]) == (True, True, 12)
+    assert (made["emulated"], in_time["emulated"], in_time["n"]) == (True, True, 8)
     assert in_time["source"].startswith("answers from host, times from board (board emulated-dayu200")
     text = page.read_text(encoding="utf-8")
     assert "EMULATED" in text

@@ -80,8 +80,8 @@ def test_what_nobody_knows_is_left_out_of_the_sum(session: Session) -> None:
     plan = plan_study(session, read_study(PROJECT / "studies" / "demo.yaml", lambda source: ""))
     assert (len(plan.left), len(plan.unknown), plan.seconds) == (6, 6, 0)
     asked = [each for each in plan.forecasts if each.cell.kind == EVALUATE]
-    # Twelve questions, one in twenty of them again, each up to 128 tokens.
-    assert [(each.answers, each.tokens) for each in asked] == [(pytest.approx(12.6), pytest.approx(12.6 * 128))] * 2
+    # Eight questions, one in twenty of them again, each up to 96 tokens.
+    assert [(each.answers, each.tokens) for each in asked] == [(pytest.approx(8.4), pytest.approx(8.4 * 96))] * 2
 
 
 def test_times_of_the_board_are_given_to_answers_from_elsewhere(session: Session, study: Study) -> None:

@@ -36,7 +36,11 @@ def run_study(session: Session, study: Study, ways: Mapping[str, Do]) -> Progres
             state = folder.read(cell)
             if state is None or state.state == FAILED:
                 inner = session.with_settings(runs_dir=str(folder.records(cell)))
-                state = _do(inner, cell, ways[cell.kind], results, f"{number} of {len(cells)}")
+                try:
+                    state = _do(inner, cell, ways[cell.kind], results, f"{number} of {len(cells)}")
+                except (Interrupted, NotEnoughSpace) as end:
+                    end.remedy = f"Go on with `ohforge study.run {study.path}`."  # Not with the part alone.
+                    raise
                 if state is not None:
                     folder.write(state)
             if state is not None and state.state == DONE:

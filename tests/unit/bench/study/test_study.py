@@ -14,7 +14,7 @@ from bench.study.run import Earlier, run_study
 from bench.study.spec import BENCH, EVALUATE, QUANTIZE, Cell, Study, read_study
 from bench.study.state import StudyFolder, find_progress
 from core.deadline import Deadline
-from core.errors import Busy, InvalidData, NoSpaceOnBoard, NotEnoughSpace
+from core.errors import Busy, Interrupted, InvalidData, NoSpaceOnBoard, NotEnoughSpace
 from core.locks import hold
 from core.session import Session
 
@@ -123,6 +123,13 @@ def test_what_fails_stops_only_what_needs_it_and_is_tried_again(session: Session
     mended = Doing(tmp_path)
     assert len(run_study(session, study_of(file), mended.ways).done) == 10
     assert len(mended.done) == 5
+
+
+def test_an_end_says_how_the_study_goes_on_and_not_its_part(session: Session, file: Path, tmp_path: Path) -> None:
+    end = Interrupted("Interrupted; 3 answers are kept.", remedy="Go on with `ohforge eval.gsm8k --resume x`.")
+    with pytest.raises(Interrupted) as caught:
+        run_study(session, study_of(file), Doing(tmp_path, direct=end).ways)
+    assert caught.value.remedy == f"Go on with `ohforge study.run {file}`."
 
 
 @pytest.mark.parametrize("end", [NotEnoughSpace("this disk is full"), KeyboardInterrupt()])

@@ -2,11 +2,11 @@
 
 from invoke.collection import Collection
 
-from commands import bench, board, build, data, evaluate, host, model, report, restart, sdk, source, toolchain
+from commands import bench, board, build, data, evaluate, host, model, report, restart, sdk, source, study, toolchain
 from core.settings import defaults
 
 ns = Collection()
-for module in (sdk, toolchain, build, model, board, bench, data, source):
+for module in (sdk, toolchain, build, model, board, bench, data, source, study):
     ns.add_collection(Collection.from_module(module))
 ns.add_collection(Collection.from_module(evaluate, name="eval"))
 for task in (restart.reboot, restart.wait_):

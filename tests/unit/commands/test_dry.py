@@ -36,6 +36,8 @@ NEEDED: dict[str, dict[str, list[str]]] = {
     "board.push": {"source": ["hello", "project", "nosuch"], "target": ["/data/local/tmp/x", "/data/local/tmp/", "x"]},
     "source.build": {"tree": ["tree", "tree/build", "project"]},
     "eval.regrade": {"record": ["latest", "project", "nosuch"]},
+    "study.run": {"file": ["study.yaml", "network.yaml", "nosuch.yaml"]},
+    "study.report": {"file": ["study.yaml", "nosuch.yaml"]},
     "board.pull": {"source": ["/data/local/tmp/x", "../x"], "target": ["hello", "new", "project"]},
 }
 """Task → words that it cannot do without."""
@@ -94,6 +96,12 @@ PLAUSIBLE: dict[str, list[str]] = {
     "net": ["network.yaml"],
 }
 """Flag, behind its task where that matters → values for it."""
+STUDY = """\
+title: a try
+models: {m: {source: model.gguf, quantisations: [Q8_0]}}
+boards: [mine]
+evaluate: {data: example, prompts: [direct]}
+"""
 
 
 @pytest.fixture
@@ -110,6 +118,7 @@ def home(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> P
     (work / "network.yaml").write_text("nonsense: true\n")
     write_arm64(work / "hello", b"hello\n").chmod(0o755)
     write_tiny_gguf(work / "model.gguf")
+    (work / "study.yaml").write_text(STUDY)
     writer = ModelWriter()
     writer.mark_output(ops.unary(writer, writer.add_input("x", [1, 4]), "abs"))
     (work / "model.ms").write_bytes(writer.to_bytes())
@@ -218,6 +227,10 @@ def test_dry_changes_nothing_and_starts_nothing(
                 ("serve", "model by llama-server", None),
                 ("ask", "5 questions of example", None),
             ],
+        ),
+        (
+            "study.run study.yaml",
+            [("quantize", "quantize m/Q8_0", None), ("evaluate", "evaluate m/Q8_0 direct on mine", None)],
         ),
         (
             "bench.llama model.gguf --board mine --threads 1,2 --prompt 8 --generate 2",

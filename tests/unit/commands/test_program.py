@@ -25,11 +25,13 @@ CHANGING = {
     *("board.unlock", "build.build", "build.clean", "data.fetch", "demo", "eval.gsm8k", "eval.regrade"),
     *("board.info", "model.fetch", "model.fit", "model.inspect", "model.quantize", "report"),
     *("sdk.fetch", "sdk.remove", "source.build", "toolchain.env", "toolchain.presets", "toolchain.render"),
+    *("study.report", "study.run"),
 }
 READING = {
     *("bench.compare", "bench.list", "bench.verify"),
     *("board.list", "board.logs", "board.wait", "build.list", "data.list", "doctor", "eval.grade", "model.list"),
     *("sdk.info", "sdk.list", "sdk.verify", "source.check", "source.explain"),
+    *("study.plan", "study.status"),
 }
 
 

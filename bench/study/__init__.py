@@ -1,0 +1,1 @@
+"""A whole study as one file: what is measured and evaluated, in cells that are done once and kept."""

@@ -48,7 +48,7 @@ from deploy.board.script import (
     stop_unnumbered,
     wrap_command,
 )
-from deploy.ssh.link import SshLink
+from deploy.ssh.link import SILENT_SECONDS, SshLink
 
 STOP_SECONDS = 15.0
 ATTEMPTS = Patience(pause=0.5, growth=2, times=3)
@@ -186,7 +186,11 @@ class SshBoard:
     ) -> int | None:
         """Runs a script whatever the user's own shell is there."""
         command = f"exec /bin/sh -c {quote(script)}"
-        return self._link(deadline).run(command, deadline=deadline, on_output=on_output, feed=feed)
+        link = self._link(deadline)
+        status = link.run(command, deadline=deadline, on_output=on_output, feed=feed)
+        if link.is_silent:
+            self._session.console.warn(f"board {self.serial} has answered nothing for {SILENT_SECONDS:.0f} s")
+        return status
 
     def _link(self, deadline: Deadline) -> SshLink:
         """The connection, made when there is none (any more)."""

@@ -7,6 +7,8 @@ import contextlib
 import hashlib
 import logging
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 """How long the end of a deadline may go unseen."""
-ALIVE_SECONDS = 15
-"""Between two packets of an idle link, so that routers on the way do not forget it."""
+ALIVE_SECONDS = 15.0
+"""Between two questions whether the other end still answers, which also keep routers on the way from forgetting the link."""
+SILENT_SECONDS = 60.0
+"""After which a link by which nothing comes and goes, answers neither, is taken for dead."""
+KEEPALIVE = "keepalive@openssh.com"
 CHUNK = 65_536
 LOOPBACK = "127.0.0.1"
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
@@ -36,6 +41,11 @@ class SshLink:
         self._serial = serial
         self._clients = clients
         """Those of the computers on the way, the board's own last."""
+        self.is_silent = False
+        """Whether it was ended because nothing came by it any more."""
+        self._moved_at = time.monotonic()
+        self._closing = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     @classmethod
     def open(cls, serial: str, *, accept_new: bool = False) -> SshLink:
@@ -61,7 +71,20 @@ class SshLink:
 
     def close(self) -> None:
         """Ends the connection and whatever runs by it."""
+        self._closing.set()
         _close_all(self._clients)
+
+    def _watch(self) -> None:
+        """Ends the connection when the other end is silent, so that what waits for it does not do so until its deadline."""
+        transport = self._clients[-1].get_transport()
+        while transport is not None and transport.is_active() and not self._closing.wait(ALIVE_SECONDS):
+            asked, answered = time.monotonic(), threading.Event()
+            threading.Thread(target=_ask, args=(transport, answered), daemon=True).start()
+            while not answered.wait(ALIVE_SECONDS / 10):
+                if time.monotonic() - max(asked, self._moved_at) > SILENT_SECONDS:
+                    self.is_silent = True
+                    transport.close()
+                    return
 
     def run(
         self,
@@ -86,12 +109,13 @@ class SshLink:
             fed = False
             for chunk in feed:
                 fed = True
-                if not _send_all(channel, chunk, deadline):
+                if not self._send_all(channel, chunk, deadline):
                     break  # It has ended before it took everything; why, it will have said.
             if fed:
                 with _unless_ended():
                     channel.shutdown_write()
             while chunk := _next_output(channel, deadline):
+                self._moved_at = time.monotonic()
                 on_output(chunk)
             while not channel.status_event.wait(LOOK_SECONDS) and self.is_open:
                 if deadline.expired:
@@ -106,6 +130,18 @@ class SshLink:
             return transport.open_channel("direct-tcpip", (LOOPBACK, port), (LOOPBACK, 0), timeout=CONNECT_SECONDS)
         except Exception as error:
             raise LostConnection(f"Port {port} of board {self._serial} cannot be reached: {_reason(error)}.") from None
+
+    def _send_all(self, channel: paramiko.Channel, chunk: bytes | memoryview, deadline: Deadline) -> bool:
+        """Whether all of it was taken before the other side ended."""
+        view = memoryview(chunk)
+        with _unless_ended():
+            while view:
+                if deadline.expired:
+                    raise deadline.error()
+                with contextlib.suppress(TimeoutError):
+                    view = view[channel.send(bytes(view[:CHUNK])) :]
+                    self._moved_at = time.monotonic()
+        return not view
 
     @contextlib.contextmanager
     def _channel(self, deadline: Deadline) -> Iterator[paramiko.Channel]:
@@ -125,16 +161,11 @@ class SshLink:
                 channel.close()
 
 
-def _send_all(channel: paramiko.Channel, chunk: bytes | memoryview, deadline: Deadline) -> bool:
-    """Whether all of it was taken before the other side ended."""
-    view = memoryview(chunk)
+def _ask(transport: paramiko.Transport, answered: threading.Event) -> None:
+    """An sshd answers what it does not know, too. A link that has ended needs no further watching."""
     with _unless_ended():
-        while view:
-            if deadline.expired:
-                raise deadline.error()
-            with contextlib.suppress(TimeoutError):
-                view = view[channel.send(bytes(view[:CHUNK])) :]
-    return not view
+        transport.global_request(KEEPALIVE, wait=True)
+    answered.set()
 
 
 def _unless_ended() -> contextlib.suppress:
@@ -197,9 +228,6 @@ def _log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool) -> pa
     except Exception as error:
         client.close()
         raise _refusal(hop, error) from None
-    transport = client.get_transport()
-    if transport is not None:
-        transport.set_keepalive(ALIVE_SECONDS)
     return client
 
 

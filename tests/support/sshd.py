@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,6 +61,29 @@ class LoopbackSshd:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
             process.wait(timeout=30)
+
+    def freeze(self) -> Callable[[], None]:
+        """Stops all that serves the links, which stay open: nothing comes by them. What it returns lets that go on."""
+        processes = [number for process in self.running for number in _with_children(process.pid)]
+        for number in processes:
+            os.kill(number, signal.SIGSTOP)
+
+        def go_on() -> None:
+            for number in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGCONT)
+
+        return go_on
+
+
+def _with_children(number: int) -> list[int]:
+    """A process and all that it has started which still runs, shells and their programs left out."""
+    try:
+        name = Path(f"/proc/{number}/comm").read_text()
+        children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    except OSError:
+        return []
+    return [number, *(each for child in children for each in _with_children(int(child)))] if "sshd" in name else []
 
 
 def make_key(path: Path) -> None:

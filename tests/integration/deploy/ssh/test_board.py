@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,40 @@ def test_everything_that_a_command_started_ends_with_the_link(
         sshd.refuses = False
     _check_that_it_ends(tmp_path)
     assert board.shell("echo back", deadline=soon()).output == b"back\n"  # The link is made anew.
+
+
+def test_a_link_that_is_frozen_is_given_up_long_before_the_deadline(
+    board: SshBoard,
+    sshd: LoopbackSshd,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("deploy.ssh.link.ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr("deploy.ssh.link.SILENT_SECONDS", 2.0)
+    thaw: list[Callable[[], None]] = []
+
+    def freeze() -> None:
+        wait_until("the program's start", (tmp_path / "pid").exists)
+        thaw.append(sshd.freeze())
+
+    freezer = threading.Thread(target=freeze)
+    freezer.start()
+    try:
+        with pytest.raises(LostConnection, match="how it ended is not known"):
+            board.shell(_long_program(tmp_path), deadline=Deadline.after(500.0, "a program"))
+    finally:
+        freezer.join()
+        for go_on in thaw:
+            go_on()
+    assert "board ssh://lab has answered nothing for" in capsys.readouterr().err
+    _check_that_it_ends(tmp_path)
+
+
+def test_a_quiet_program_is_no_frozen_link(board: SshBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.ssh.link.ALIVE_SECONDS", 0.1)
+    monkeypatch.setattr("deploy.ssh.link.SILENT_SECONDS", 1.0)
+    assert board.shell("sleep 3; echo done", deadline=soon()).output == b"done\n"
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 79), (signal.SIGKILL, -signal.SIGKILL)])

@@ -107,6 +107,11 @@ def check_plan(count: int, n_prompt: int, n_gen: int) -> None:
         )
 
 
+def build_server(session: Session, board: Board, choice: ToolchainChoice) -> None:
+    """Builds what completions need before anything is measured, so that no build comes between. Raises what a build raises."""
+    ready_server(session, board, ServeOptions(choice=choice))
+
+
 def measure_completions(
     session: Session,
     board: Board,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bench.completion import measure_completions, would_complete
+from bench.completion import build_server, measure_completions, would_complete
 from bench.conditions import Conditions, read_conditions
 from bench.cooling import wait_until_cool
 from bench.flags import Flag, Measured, Span, find_flags, notes_on
@@ -67,6 +67,8 @@ def measure(session: Session, request: BenchRequest, instrument: Instrument) -> 
     models = [check_model(instrument, find_model(session, name)) for name in request.models]
     launch = _ready(session, board, request, instrument, models)
     run = build_run(session, launch)
+    if request.completions:
+        build_server(session, board, request.choice)
     with hold_board(session, board, f"bench {instrument.name}"):
         before = read_conditions(session, board)
         if request.resume is not None:

@@ -134,7 +134,7 @@ def test_tconn_says_what_is_wrong_with_an_address(hdc: Hdc, key: str, answer: by
 def test_an_address_where_nobody_answers_stays_known_as_offline(hdc: Hdc) -> None:
     assert hdc("tconn", "127.0.0.1:1").stdout == b"[Fail]Connect failed\r\n"
     assert b"127.0.0.1:1\t\tTCP\tOffline\t" in hdc("list", "targets", "-v").stdout
-    assert b"127.0.0.1:1" not in hdc("list", "targets").stdout
+    assert b"127.0.0.1:1" not in hdc("list", "targets").stdout.split()
     assert hdc("-t", "127.0.0.1:1", "shell", "id").stdout == b"[Fail][E001005] Device not found or connected\r\n"
 
 

@@ -375,7 +375,7 @@ class _Evaluation:
     def _forecast(self) -> None:
         """Says after the first questions what the others will take, and what would make that shorter."""
         left = len(self.items) - len(self.progress.complete_items())
-        if self.asked_here != FORECAST_AFTER or not left:
+        if self.asked_here != FORECAST_AFTER or not left or not self.probe:
             return
         spent = time.monotonic() - self.began
         need = foresee(self.plan, self.probe, left, each=spent / self.asked_here)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +66,13 @@ def _timed(folder: Path, line: Mapping[str, Any]) -> TimedAnswer:
         pieces=pieces,
         truncated=bool(line["truncated"]),
         seconds=seconds,
-        prompt_tokens=line["evaluated"] or (len(line["prompt_tokens"]) if line["prompt_tokens"] else None),
+        prompt_tokens=_prompt_tokens(line),
     )
+
+
+def _prompt_tokens(line: Mapping[str, Any]) -> int | None:
+    """By the server's count, else by that of the ids that were sent; None: not known."""
+    return line["evaluated"] or len(line["prompt_tokens"] or ()) or None
 
 
 def _seconds(pieces: Sequence[Mapping[str, Any]]) -> list[float]:
@@ -89,8 +93,8 @@ def foresee(plan: EvalPlan, lines: Sequence[Mapping[str, Any]], items: int, each
     cell = Cell(
         name=plan.data,
         items=items,
-        prompt_tokens=_mean(line["evaluated"] or len(line["prompt_tokens"] or ()) for line in lines),
-        answer_tokens=_mean(line["generated"] for line in lines),
+        prompt_tokens=statistics.fmean(_prompt_tokens(line) or 0 for line in lines),
+        answer_tokens=statistics.fmean(line["generated"] for line in lines),
         max_tokens=plan.max_tokens,
         latency=LatencyModel(
             prefill=each, prefill_per_token=0, decode=0, decode_per_position=0, source="whole answers"
@@ -98,19 +102,10 @@ def foresee(plan: EvalPlan, lines: Sequence[Mapping[str, Any]], items: int, each
         told=told,
         checked_share=1 / CHECK_EVERY if plan.budgets else 0.0,
     )
-    timed = [
-        TimedAnswer(id=line["id"], gold=Fraction(), pieces=(), truncated=False, seconds=_seconds(line["pieces"]),
-                    prompt_tokens=line["evaluated"] or len(line["prompt_tokens"] or ()))
-        for line in lines
-        if line["token_in_each_piece"] and line["pieces"]
-    ]  # fmt: skip
-    if cell.prompt_tokens and timed:
+    answers = [_timed(Path(plan.data), line) for line in lines if line["token_in_each_piece"]]
+    if timed := [answer for answer in answers if answer.seconds and answer.prompt_tokens]:
         cell = replace(cell, latency=fit_latency(timed, "the first answers"))
     return need_of(cell)
-
-
-def _mean(counts: Iterable[int]) -> float:
-    return statistics.fmean(counts)
 
 
 def board_latency(bench: Path, model: str) -> LatencyModel:

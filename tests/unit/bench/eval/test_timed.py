@@ -83,8 +83,8 @@ def test_a_benchs_speeds_give_the_times_of_a_board_and_say_so(
 
 def test_what_the_first_answers_took_says_what_the_others_will() -> None:
     # The first token after half a second, ten more of 10 ms each.
-    pieces = [{"at": 0.5, "server_ms": 10.0 * place} for place in range(11)]
-    line = {"id": "1", "evaluated": 40, "prompt_tokens": None, "generated": 11, "token_in_each_piece": True}
+    pieces = [{"text": "x", "at": 0.5, "server_ms": 10.0 * place} for place in range(11)]
+    line = {"id": "1", "gold": "7", "evaluated": 40, "generated": 11, "truncated": False, "token_in_each_piece": True}
     lines = [{**line, "pieces": pieces}] * 3
     need = foresee(EvalPlan(max_tokens=101), lines, 100, each=7.0)
     assert (need.tokens, need.seconds, need.most_seconds) == pytest.approx((1100, 100 * 0.6, 100 * 1.5))
@@ -93,8 +93,13 @@ def test_what_the_first_answers_took_says_what_the_others_will() -> None:
     # Of each budget that the prompt names there is an answer: 8 tokens, and all 11.
     told = EvalPlan(prompt="budget", budgets=(8, 32))
     assert foresee(told, lines, 100, each=7.0).seconds == pytest.approx(100 * (0.57 + 0.6))
-    whole = [{**each, "token_in_each_piece": False} for each in lines]
-    assert foresee(EvalPlan(), whole, 100, each=7.0).seconds == pytest.approx(700)
+    # Of these nothing is known but how long they took: no time of a token, no count of the prompt, no token.
+    for lacks in (
+        {"token_in_each_piece": False},
+        {"evaluated": None, "prompt_tokens": None},
+        {"generated": 0, "pieces": []},
+    ):
+        assert foresee(EvalPlan(), [{**each, **lacks} for each in lines], 100, each=7.0).seconds == pytest.approx(700)
 
 
 @pytest.mark.parametrize(("merged", "prompt", "said"), [(3, "direct", "is not known"), (0, "budget", "none is whole")])

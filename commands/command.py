@@ -176,11 +176,14 @@ def command(
             positional=positional,
             iterable=[*repeatable, *(name for group in grouped.values() for name in group.repeatable)],
             auto_shortflags=False,
-            help={
-                **{flag: text for group in grouped.values() for flag, text in group.help.items()},
-                **help,
-                **COMMON_HELP,
-            },
+            help=_with_defaults(
+                {
+                    **{flag: text for group in grouped.values() for flag, text in group.help.items()},
+                    **help,
+                    **COMMON_HELP,
+                },
+                [*own, *flags],
+            ),
         )
         task.optional_positional, task.unless, task.remainder = optional_positional, unless, remainder
         task.changes, task.dry = changes, dry
@@ -189,6 +192,19 @@ def command(
         return task
 
     return make
+
+
+def _with_defaults(help: Mapping[str, str], parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
+    """`help`, in which each flag tells the default that it has, unless its text speaks of it already."""
+    defaults = {parameter.name: parameter.default for parameter in parameters}
+
+    def add(flag: str, text: str) -> str:
+        default = defaults.get(flag.replace("-", "_"))
+        if not isinstance(default, int | float | str) or not default or "default" in text.lower():
+            return text
+        return f"{text} Default: {f'{default:g}' if isinstance(default, float) else default}."
+
+    return {flag: add(flag, text) for flag, text in help.items()}
 
 
 def _begin_session(context: Context, *, json: bool, verbose: bool, dry: bool) -> Session:

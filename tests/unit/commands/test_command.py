@@ -56,6 +56,12 @@ def pass_through(session: Session) -> Answer:
     return Answer({"exit_code": 3}, exit_status=3)
 
 
+@command(help={"bound": "How much.", "kind": "Of what; default: any.", "loud": "How."}, optional_positional="bound")
+def wait(session: Session, bound: float = 600.0, kind: str = "any", loud: bool = False) -> Answer:
+    """Waits."""
+    return Answer()
+
+
 def call(*words: str) -> int:
     """Calls the tasks above with `words`; gives the exit status."""
     namespace = Collection(greet, say, refuse, defect, stopped, pass_through)
@@ -112,6 +118,12 @@ def test_both_are_an_error_in_either_order(capsys: pytest.CaptureFixture[str]) -
     assert "NAME or --other, not both" in capsys.readouterr().err
     assert call("greet", "--other", "them", "you") == 64
     assert "'you'" in capsys.readouterr().err
+
+
+def test_the_help_of_a_flag_tells_its_default_once_and_none_of_a_switch() -> None:
+    assert wait.help["bound"] == "How much. Default: 600."
+    assert wait.help["kind"] == "Of what; default: any."
+    assert wait.help["loud"] == "How."
 
 
 def test_json_is_one_object_on_stdout_and_text_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from deploy.emulator.stand_in.arguments import Call
 from deploy.emulator.stand_in.connect import open_session
 from deploy.emulator.stand_in.session import Session
 from deploy.emulator.stand_in.state import Server
-from deploy.emulator.stand_in.targets import NoTarget, Target, Targets
+from deploy.emulator.stand_in.targets import Target, Targets
 
 LEVELS = {Level.FAIL: b"[Fail]", Level.INFO: b"[Info]", Level.PLAIN: b""}
 WATCH_SECONDS = 0.1
@@ -55,9 +55,9 @@ class Client:
         data = text.encode() if isinstance(text, str) else text
         self.write(data if data.endswith(b"\n") else data + b"\r\n")
 
-    def refuse(self, error: NoTarget) -> None:
-        """Says why there is no board for the command."""
-        self.say(str(error))
+    def choose(self) -> Target:
+        """The board that the command means. Raises NoTarget."""
+        return self.targets.choose(self.call.key)
 
     def log(self, level: str, text: bytes) -> None:
         """A line of the client's own log, which goes to standard output too."""

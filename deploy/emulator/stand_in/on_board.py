@@ -29,7 +29,7 @@ def with_target(
     def give(command: BoardCommand) -> Callable[[Client], None]:
         def run(client: Client) -> None:
             try:
-                target = client.targets.choose(client.call.key)
+                target = client.choose()
                 if complaint := complain(client):
                     client.say(complaint)
                     return
@@ -37,10 +37,7 @@ def with_target(
                     command(client, target)
             except NoTarget as error:
                 undecided = str(error) == client.release.need_key
-                if undecided and (complaint := complain(client)):
-                    client.say(complaint)
-                else:
-                    client.refuse(error)
+                client.say((undecided and complain(client)) or str(error))
 
         return run
 

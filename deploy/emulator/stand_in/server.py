@@ -13,9 +13,11 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from functools import cached_property
 
 from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.protocol.wire import OLD_BLOCK, Command, LinkEnded, read_exactly
+from deploy.emulator.stand_in.answer import USAGE
 from deploy.emulator.stand_in.arguments import ONE_WORD, TWO_WORDS, Call
 from deploy.emulator.stand_in.client import Client
 from deploy.emulator.stand_in.commands import run_command
@@ -28,6 +30,11 @@ BANNER = b"OHOS HDC\0\0\0"
 LARGE_BLOCKS = b"H"
 GREETING_BYTES = (44, 108, 268)
 """Sizes of a client's first frame: plain, with a version, with a long key."""
+WAITS = b"W"
+"""Stands behind the banner of a client that names a board only to wait for it."""
+ANY = "any"
+WITHOUT_BOARD = frozenset(("list targets", "checkserver", "wait", "tconn", "any", "discover", "alive"))
+"""What a client that has named a board may not ask for, as ``fport ls``."""
 KEY_BYTES = 32
 LONGEST_FRAME = 1024 * 1024
 IDLE_SECONDS = 900.0
@@ -69,7 +76,8 @@ def _talk(connection: socket.socket, server: Server) -> None:
             return
         key_end = 12 + (len(greeting) - 12 if len(greeting) == GREETING_BYTES[2] else KEY_BYTES)
         key = greeting[12:key_end].split(b"\0")[0].decode("utf-8", "replace")
-        channel = Channel(call=Call(key="" if key == "any" else key), server=server, connection=connection)
+        waits = greeting[11:12] == WAITS
+        channel = Channel(call=Call(key=key), server=server, connection=connection, waits=waits)
         while channel.answer(receive(connection).rstrip(b"\0")):
             pass
         # A thread that still reads from the client would keep a merely closed socket open.
@@ -95,15 +103,19 @@ class Channel(Client):
 
     columns = b""
 
-    def __init__(self, *, call: Call, server: Server, connection: socket.socket) -> None:
+    def __init__(self, *, call: Call, server: Server, connection: socket.socket, waits: bool = False) -> None:
         super().__init__(call=call, server=server)
         self._connection = connection
+        self._waits = waits
         self._alive = False
 
     def answer(self, line: bytes) -> bool:
         """Runs a command; True when the client may send another one."""
-        call = read_line(line, self.call.key)
+        call = read_line(line, self._board)
         here = Channel(call=call, server=self.server, connection=self._connection)
+        if call.key and (call.command in WITHOUT_BOARD or call.line == b"fport ls"):
+            self.say(self.release.broken_link)
+            return False
         if call.command == "alive":
             self._alive = True
             return True
@@ -111,9 +123,11 @@ class Channel(Client):
             self.write(b"\x0d\x00" + f"Ver: {self.release.version}".encode())
         elif call.command == "version":
             self.write(f"Ver: {self.release.version}\n".encode())
+        elif call.command == "help":
+            self.write(USAGE.encode())
         elif call.command == "wait":
-            return here.wait()
-        elif call.command == "kill":
+            return self.wait()
+        elif call.command == "kill" and call.arguments in ((), ("-r",)):
             self.server.kill()
             os._exit(0)
         elif call.command in ("file send", "file recv") and call.rest.lstrip().startswith(b"remote "):
@@ -124,6 +138,24 @@ class Channel(Client):
             self.say("[Fail]Unknown command...\n")
         return self._alive
 
+    @cached_property
+    def _board(self) -> str:
+        """The key of the board that the client has named; empty when it has named none, or one that is not there."""
+        if self._waits or not self.call.key:
+            return ""
+        try:
+            return self.targets.find("" if self.call.key == ANY else self.call.key).key
+        except NoTarget as error:
+            if str(error) == NOT_MATCHED:
+                self.say(NOT_MATCHED)
+            return ""
+
+    def choose(self) -> Target:
+        """Only a client that names a board means one."""
+        if not self.call.key:
+            raise NoTarget(self.release.need_key)
+        return super().choose()
+
     def wait(self) -> bool:
         """``wait``: says which board is connected, or that the client has to ask again."""
         for target in self.targets.all():
@@ -131,17 +163,11 @@ class Channel(Client):
                 self.say(f"Wait for connected target is {target.key}")
                 return False
         self.say("[Fail]No any connected target")
-        return True
+        return self._waits
 
     def write(self, data: bytes | memoryview) -> None:
         if data:
             send(self._connection, data)
-
-    def refuse(self, error: NoTarget) -> None:
-        """A wrong key is answered twice."""
-        super().refuse(error)
-        if str(error) == NOT_MATCHED:
-            self.say(self.release.need_key)
 
     def log(self, level: str, text: bytes) -> None:
         """The client's log is the client's own business."""

@@ -68,7 +68,13 @@ class Targets:
         return found
 
     def choose(self, key: str) -> Target:
-        """The board that a command means: the one of that key, or the only one. Raises NoTarget."""
+        """The board that a command means: the one of that key, or the only one. Raises NoTarget, also when it is of no use."""
+        target = self.find(key)
+        self._require_usable(target)
+        return target
+
+    def find(self, key: str) -> Target:
+        """As `choose`, whatever state the board is in."""
         if key.startswith(PREFIX):
             self._make_default(key)
         targets = self.all()
@@ -81,7 +87,6 @@ class Targets:
             targets = online if len(online) == 1 else targets
         if len(targets) != 1:
             raise NoTarget(self.release.need_key)
-        self._require_usable(targets[0])
         return targets[0]
 
     def server_fault(self, name: str) -> Parameters | None:

@@ -75,8 +75,8 @@ def port(server: Hdc) -> int:
     return int(server.environment["OHOS_HDC_SERVER_PORT"])
 
 
-def ask(port: int, command: bytes, key: str = "") -> list[bytes]:
-    channel = Channel(port, key)
+def ask(port: int, command: bytes, key: str = "", tag: bytes = b"H") -> list[bytes]:
+    channel = Channel(port, key, tag=tag)
     channel.send(command + b"\0")
     return channel.rest()
 
@@ -102,8 +102,8 @@ def test_a_shell_command_is_answered_with_recorded_bytes(port: int) -> None:
 
 @pytest.mark.parametrize("size", [44, 108, 268])
 def test_greetings_of_every_size_are_understood(port: int, size: int) -> None:
-    """Plain, with a version behind the key, and with a long key; a ``W`` in the banner asks to wait for the key."""
-    channel = Channel(port, KEY, size=size, tag=b"W")
+    """Plain, with a version behind the key, and with a long key."""
+    channel = Channel(port, KEY, size=size)
     channel.send(b"shell echo hi")
     assert channel.rest() == [b"hi\n"]
 
@@ -131,15 +131,34 @@ def test_alive_keeps_the_channel_open(port: int) -> None:
     channel.socket.close()
 
 
-def test_a_wrong_key_is_answered_twice(port: int) -> None:
-    assert ask(port, b"shell id", "nobody") == [
-        b"[Fail]Not match target founded, check connect-key please\r\n",
-        b"[Fail]ExecuteCommand need connect-key? please confirm a device by help info\r\n",
-    ]
+NO_MATCH = b"[Fail]Not match target founded, check connect-key please\r\n"
+NEED_KEY = b"[Fail]ExecuteCommand need connect-key? please confirm a device by help info\r\n"
+BROKEN = b"[Fail][E002106] Failed to communicate with daemon\r\n"
+LISTED = f"{KEY}\n".encode()
 
 
-def test_any_is_the_only_board(port: int) -> None:
-    assert ask(port, b"shell echo any", "any") == [b"any\n"]
+@pytest.mark.parametrize(
+    ("key", "answers"),
+    [
+        ("", {b"list targets": LISTED, b"fport ls": b"[Empty]\r\n", b"shell id -u": NEED_KEY}),
+        ("any", {b"list targets": BROKEN, b"fport ls": BROKEN, b"shell id -u": b"0\n"}),
+        (KEY, {b"list targets": BROKEN, b"fport ls": BROKEN, b"tconn 1": BROKEN, b"shell id -u": b"0\n"}),
+        ("nobody", {b"list targets": NO_MATCH + LISTED, b"shell id": NO_MATCH + NEED_KEY}),
+    ],
+)
+def test_a_client_names_a_board_for_the_boards_commands_and_none_for_the_servers(
+    port: int, key: str, answers: dict[bytes, bytes]
+) -> None:
+    assert {command: b"".join(ask(port, command, key)) for command in answers} == answers
+
+
+@pytest.mark.parametrize(("key", "before"), [("", []), (KEY, []), ("nobody", [NO_MATCH])])
+def test_what_concerns_no_board_is_answered_with_any_key(port: int, key: str, before: list[bytes]) -> None:
+    assert ask(port, b"version", key) == [*before, b"Ver: 3.2.0f\n"]
+    assert ask(port, b"kill now", key) == [*before, b"[Fail]Unknown command...\n"]
+    (*complaint, text) = ask(port, b"help", key)
+    assert complaint == before
+    assert b"list targets" in text
 
 
 def test_the_version_of_the_server(port: int) -> None:
@@ -147,8 +166,11 @@ def test_the_version_of_the_server(port: int) -> None:
 
 
 def test_wait_is_answered_once(port: int) -> None:
-    assert ask(port, b"wait", KEY) == [f"Wait for connected target is {KEY}\r\n".encode()]
-    channel = Channel(port, "nobody")
+    """A ``W`` behind the banner names a board only to wait for it."""
+    assert ask(port, b"wait", KEY, tag=b"W") == [f"Wait for connected target is {KEY}\r\n".encode()]
+    assert ask(port, b"wait", KEY) == [BROKEN]
+    assert ask(port, b"wait", "nobody") == [NO_MATCH, b"[Fail]No any connected target\r\n"]
+    channel = Channel(port, "nobody", tag=b"W")
     for _ in range(2):
         channel.send(b"wait\0")
         assert channel.receive() == b"[Fail]No any connected target\r\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from core.session import Session
 from core.settings import Settings
@@ -234,7 +235,9 @@ def test_options_that_only_have_the_linker_tell_more_change_nothing_and_the_map_
     assert run_emulated(ARM64, tmp_path / "told").returncode == 42
     assert [said["told"].stderr.count(option) for option in ("--warn-common", "--verbose", "-Map")] == [1, 1, 0]
     with (tmp_path / "told").open("rb") as file:
-        [answer] = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name("answer")
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        [answer] = table.get_symbol_by_name("answer") or []
         written = [line.split() for line in (tmp_path / "told.map").read_text().splitlines()]
     assert [int(words[0], 16) for words in written if words[-1:] == ["answer"]] == [answer["st_value"]]
     assert "main.o:(.text)" in (tmp_path / "split.map").read_text()

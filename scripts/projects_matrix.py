@@ -13,7 +13,6 @@ import argparse
 import json
 import platform
 import re
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -29,6 +28,7 @@ from core.console import Console, Verbosity  # noqa: E402
 from core.errors import OhforgeError  # noqa: E402
 from core.session import Session  # noqa: E402
 from core.settings import Settings  # noqa: E402
+from tests.shared.own_commit import own_commit  # noqa: E402
 from tests.shared.projects_matrix import (  # noqa: E402
     BOARDS,
     TOOLCHAINS,
@@ -70,7 +70,7 @@ def main() -> int:
     )
     options.work.mkdir(parents=True, exist_ok=True)
     verdicts = read_verdicts(options.results, projects)
-    commit, until = _commit(), time.monotonic() + options.minutes * 60
+    commit, until = own_commit(), time.monotonic() + options.minutes * 60
     with prepared_machine(session, options.work, options.cache) as machine, options.results.open("a") as file:
         # What fails, mostly fails in all cells of a project: one of each tells that early.
         for cell in sorted(cells(projects), key=lambda one: (one.toolchain != "zig") + (one.arch.name != "arm64")):
@@ -109,11 +109,6 @@ def _try_cell(machine: Machine, cell: Cell, projects: Mapping[str, Project]) -> 
     except (OhforgeError, AssertionError) as error:
         return f"failed: {error}"
     return GOOD
-
-
-def _commit() -> str:
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def page(projects: Mapping[str, Project], verdicts: Mapping[str, Verdict], clang: str) -> str:

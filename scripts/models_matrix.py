@@ -4,7 +4,7 @@
 
 ENGINE is the folder of scripts/fetch_real_engine.py: its converter turns ONNX models into ``.ms``. Which models:
 tests/data/published_models.yaml; they are fetched by their hash and stay in the cache and the work folder. A model
-takes some seconds for each arch, a whole network minutes. What was run is kept in the work folder, and not run again
+takes some seconds for each arch. What was run is kept in the work folder, and not run again
 with the same commit of ohforge.
 """
 
@@ -40,7 +40,6 @@ from tests.shared.published_models import (  # noqa: E402
     compare,
     convert_onnx,
     fetch_published,
-    steps,
 )
 
 PAGE = ROOT / "docs/models-matrix.md"
@@ -78,8 +77,7 @@ def run_model(model: Model, arch: str, options: argparse.Namespace) -> str:
     if described.status:
         return _error(described)
     words: list[str | Path] = []
-    for number, stated in enumerate(described.answer["inputs"]):
-        value = model.inputs[number] if number < len(model.inputs) else steps(stated["shape"])
+    for number, (value, stated) in enumerate(zip(model.inputs, described.answer["inputs"], strict=True)):
         file = options.work / "inputs" / f"{number}.npy"
         file.parent.mkdir(parents=True, exist_ok=True)
         np.save(file, as_stated(value, stated))
@@ -119,9 +117,9 @@ def page(models: Sequence[Model], results: dict[str, str], table: dict[str, Any]
         "`dayu200` (arm32) and `dayu200-arm64`, with the published inputs, and its outputs were compared with the published ones within",
         "the tolerance of who published them. The table has the largest difference.",
         "",
-        f"Published as `.ms` are {len(table['files'])}, in the sources of OpenHarmony. The rest are the test models of the Python package onnx,",
-        f"`{table['onnx']['file']}`, in its folders {', '.join(f'`{name}`' for name in (*FOLDERS, 'light'))},",
-        "turned into `.ms` by MindSpore Lite 2.0.0's own converter; those of `light` are whole networks with seeded weights.",
+        f"Published as `.ms` are {len(table['files'])}, in the sources of OpenHarmony and MindSpore. The rest are the test models of the Python package onnx,",
+        f"`{table['onnx']['file']}`, in its folders {', '.join(f'`{name}`' for name in FOLDERS)}:",
+        "small ones of PyTorch's layers with their weights, turned into `.ms` by MindSpore Lite 2.0.0's own converter.",
         "",
         f"| model | {' | '.join(BOARDS)} |",
         f"|---|{'---|' * len(BOARDS)}",

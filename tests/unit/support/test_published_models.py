@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.shared.ms_numpy import Array
-from tests.shared.published_models import Model, as_stated, compare, read_output, steps
+from tests.shared.published_models import Model, as_stated, compare, read_output
 
 
 def model(*outputs: Array, relative: float = 0.0, absolute: float = 0.0) -> Model:
@@ -33,10 +33,6 @@ def test_what_is_no_picture_is_fed_as_it_is() -> None:
     published = np.arange(6, dtype=np.int64).reshape(2, 3)
     fed = as_stated(published, {"shape": [2, 3], "layout": "NHWC", "dtype": "int32"})
     assert (fed.tolist(), fed.dtype) == ([[0, 1, 2], [3, 4, 5]], np.int32)
-
-
-def test_numbers_in_equal_steps_count_through_the_channels_first() -> None:
-    assert steps([1, 1, 2, 2]).tolist() == [[[[0, 0.25]], [[0.5, 0.75]]]]
 
 
 def test_outputs_agree_within_the_tolerance_of_who_published_them_and_no_further() -> None:

@@ -52,7 +52,7 @@ def main() -> int:
     settings = Settings(cache_dir=str(options.cache))
     session = Session(settings=settings, console=Console(json_mode=True, verbosity=Verbosity.QUIET))
     table = yaml.safe_load(TABLE.read_text())
-    models = [fetch_published(session, row) for row in table["files"]]
+    models = [fetch_published(session, row, options.work / "files") for row in table["files"]]
     models += convert_onnx(session, table["onnx"], options.engine, options.work)
     commit = own_commit()
     kept = options.work / f"{commit}.json"

@@ -6,6 +6,7 @@ scripts/fetch_real_engine.py prepares.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import zipfile
 from collections.abc import Sequence
@@ -47,15 +48,16 @@ class Model:
     """What the converter said; there is no file then."""
 
 
-def fetch_published(session: Session, row: dict[str, Any]) -> Model:
-    """A ``.ms`` file that is published as such. Raises NetworkError, IntegrityError."""
+def fetch_published(session: Session, row: dict[str, Any], folder: Path) -> Model:
+    """A ``.ms`` file that is published as such, below `folder`. Raises NetworkError, IntegrityError."""
     fetched = {
         kind: [download_cached(session, row["from"] + name, sha256=digest).path for name, digest in row[kind].items()]
         for kind in ("model", "inputs", "outputs")
     }
+    folder.mkdir(parents=True, exist_ok=True)
     return Model(
         name=row["name"],
-        path=fetched["model"][0],
+        path=Path(shutil.copy(fetched["model"][0], folder / next(iter(row["model"])))),
         inputs=[np.fromfile(path, np.float32) for path in fetched["inputs"]],
         outputs=[
             read_output(path.read_bytes()) if name.endswith(".output") else np.fromfile(path, np.float32)

@@ -2,9 +2,9 @@
 
     python scripts/projects_matrix.py [--cache FOLDER] [--minutes 60] [--results FILE] [--only NAME…] [--heaviest 8]
 
-Which ones: tests/data/projects/projects.yaml. With `--minutes 0` the page is written from what is there;
-take the lines of a project out of the results after its options have changed. Takes from seconds (zlib) to many minutes (OpenSSL, ncnn) for each; ohos is the
-tests' stand-in SDK. What was good is not built again. The table says what was run, nothing else.
+Which ones: tests/data/projects/projects.yaml. With `--minutes 0` the page is written from what is there.
+Takes from seconds (zlib) to many minutes (OpenSSL, ncnn) for each; ohos is the tests' stand-in SDK. What was good is not
+built again, unless its row or a program beside the table has changed. The table says what was run, nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import platform
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,12 +28,16 @@ from core.console import Console, Verbosity  # noqa: E402
 from core.errors import OhforgeError  # noqa: E402
 from core.session import Session  # noqa: E402
 from core.settings import Settings  # noqa: E402
+from tests.shared.own_commit import own_commit  # noqa: E402
 from tests.shared.projects_matrix import (  # noqa: E402
     BOARDS,
     TOOLCHAINS,
+    Cell,
+    Machine,
     NotRun,
     Project,
     cells,
+    inputs_of,
     prepared_machine,
     read_projects,
     run_cell,
@@ -43,6 +49,19 @@ PAGE = ROOT / "docs" / "projects-matrix.md"
 GOOD = "good"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A line of the results."""
+
+    cell: str
+    inputs: str
+    """Of `inputs_of`: with others the cell is run anew."""
+    commit: str
+    """Of ohforge."""
+    result: str
+    """`GOOD`, or ``failed: …``, or ``not run: …``."""
+
+
 def main() -> int:
     options = _options()
     projects = read_projects()
@@ -50,45 +69,60 @@ def main() -> int:
         settings=Settings(cache_dir=str(options.cache)), console=Console(json_mode=True, verbosity=Verbosity.QUIET)
     )
     options.work.mkdir(parents=True, exist_ok=True)
-    results = read_results(options.results)
-    until = time.monotonic() + options.minutes * 60
+    verdicts = read_verdicts(options.results, projects)
+    commit, until = own_commit(), time.monotonic() + options.minutes * 60
     with prepared_machine(session, options.work, options.cache) as machine, options.results.open("a") as file:
         # What fails, mostly fails in all cells of a project: one of each tells that early.
         for cell in sorted(cells(projects), key=lambda one: (one.toolchain != "zig") + (one.arch.name != "arm64")):
-            if results.get(str(cell)) == GOOD or not _chosen(cell.project, options) or time.monotonic() > until:
+            known = verdicts.get(str(cell))
+            if (known and known.result == GOOD) or not _chosen(cell.project, options) or time.monotonic() > until:
                 continue
             began = time.monotonic()
-            try:
-                run_cell(machine, cell, projects)
-                results[str(cell)] = GOOD
-            except NotRun as why:
-                results[str(cell)] = f"not run: {why}"
-            except (OhforgeError, AssertionError) as error:
-                results[str(cell)] = f"failed: {error}"
-            print(json.dumps([str(cell), results[str(cell)]]), file=file, flush=True)
-            print(f"{cell}: {results[str(cell)]} ({time.monotonic() - began:.0f} s)", flush=True)
+            verdicts[str(cell)] = verdict = Verdict(
+                cell=str(cell),
+                inputs=inputs_of(cell, projects),
+                commit=commit,
+                result=_try_cell(machine, cell, projects),
+            )
+            print(json.dumps(asdict(verdict), ensure_ascii=False), file=file, flush=True)
+            print(f"{cell}: {verdict.result} ({time.monotonic() - began:.0f} s)", flush=True)
     if not options.only:
-        PAGE.write_text(page(projects, results, clang_of(options.cache)))
-    left = [one for one in cells(projects) if results.get(str(one)) != GOOD]
-    print(f"{len(cells(projects)) - len(left)} of {len(cells(projects))} good; {PAGE}")
-    return 1 if left else 0
+        PAGE.write_text(page(projects, verdicts, clang_of(options.cache)))
+    good = sum(verdict.result == GOOD for verdict in verdicts.values())
+    print(f"{good} of {len(cells(projects))} good; {PAGE}")
+    return 0 if good == len(cells(projects)) else 1
 
 
-def read_results(path: Path) -> dict[str, str]:
-    """What each cell came to when it was last tried: `GOOD`, or ``failed: …``, or ``not run: …``."""
-    return dict(json.loads(line) for line in path.read_text().splitlines()) if path.is_file() else {}
+def read_verdicts(path: Path, projects: Mapping[str, Project]) -> dict[str, Verdict]:
+    """What each cell came to when it was last tried as the table has it now."""
+    inputs = {str(cell): inputs_of(cell, projects) for cell in cells(projects)}
+    lines = path.read_text().splitlines() if path.is_file() else []
+    verdicts = [Verdict(**json.loads(line)) for line in lines]
+    return {one.cell: one for one in verdicts if one.inputs == inputs.get(one.cell)}
 
 
-def page(projects: Mapping[str, Project], results: Mapping[str, str], clang: str) -> str:
+def _try_cell(machine: Machine, cell: Cell, projects: Mapping[str, Project]) -> str:
+    try:
+        run_cell(machine, cell, projects)
+    except NotRun as why:
+        return f"not run: {why}"
+    except (OhforgeError, AssertionError) as error:
+        return f"failed: {error}"
+    return GOOD
+
+
+def page(projects: Mapping[str, Project], verdicts: Mapping[str, Verdict], clang: str) -> str:
     """The table, as Markdown."""
     zig, everything = find_zig(), cells(projects)
-    tried = [results[str(cell)] for cell in everything if str(cell) in results]
-    good = tried.count(GOOD)
+    results = {verdict.cell: verdict.result for verdict in verdicts.values()}
+    commits = Counter(verdict.commit for verdict in verdicts.values()).most_common()
+    good = list(results.values()).count(GOOD)
     lines = [
         "# Public projects",
         "",
         f"Made by `scripts/projects_matrix.py` on {datetime.now(UTC):%Y-%m-%d}, on {platform.system()} {platform.machine()}:",
-        f"{good} of the {len(tried)} combinations that were tried were good; {len(projects)} projects have {len(everything)}.",
+        f"{good} of the {len(results)} combinations that were tried were good; {len(projects)} projects have {len(everything)}.",
+        f"They were tried with ohforge of the commit {', '.join(f'{name} ({number})' for name, number in commits)}.",
         f"zig is ziglang {zig.version} (clang {zig.clang}), static; ohos is the tests' stand-in SDK ({clang}, docs/standin-sdk.md),",
         "not a published one.",
         "",

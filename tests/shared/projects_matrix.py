@@ -15,13 +15,13 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import yaml
 
 from core.errors import IntegrityError, NetworkError
-from core.files import atomic_folder, sha256_file
+from core.files import atomic_folder, sha256_file, sha256_json
 from core.session import Session
 from deploy.emulator.board.boards import create_board, stop_board
 from native.source.pypi import fetch_file
@@ -133,6 +133,14 @@ def cells(projects: Mapping[str, Project]) -> list[Cell]:
         for toolchain in TOOLCHAINS
         for arch in BOARDS
     ]
+
+
+def inputs_of(cell: Cell, projects: Mapping[str, Project]) -> str:
+    """Hash of what the table and the folder beside it have for a cell: a verdict is about that and nothing else."""
+    project = cell.project
+    ours = [path.read_text() for path in sorted(DATA.glob(f"{project.name}.c*"))]
+    needs = [inputs_of(_with(cell, projects[name]), projects) for name in project.needs]
+    return sha256_json({"cell": str(cell), "row": asdict(project), "program": ours, "needs": needs})
 
 
 @contextmanager
@@ -250,7 +258,7 @@ def build_project(machine: Machine, cell: Cell, projects: Mapping[str, Project])
         return machine.built[str(cell)]
     project = cell.project
     prefixes = [build_project(machine, _with(cell, projects[name]), projects)[0] for name in project.needs]
-    source = _prepare(machine, cell, fetch_project(machine.session, project, machine.cache))
+    source = _prepare(machine, cell, inputs_of(cell, projects), fetch_project(machine.session, project, machine.cache))
     words = [word for name, value in options_of(cell).items() for word in ("--option", f"{name}={value}")]
     words += [word for name in project.products for word in ("--product", name)]
     words += ["--system", project.system] if project.system else []
@@ -267,11 +275,11 @@ def _with(cell: Cell, project: Project) -> Cell:
     return Cell(project=project, arch=cell.arch, toolchain=cell.toolchain)
 
 
-def _prepare(machine: Machine, cell: Cell, source: Path) -> Path:
+def _prepare(machine: Machine, cell: Cell, inputs: str, source: Path) -> Path:
     """The source where it lies; a copy for the cell when something is to be typed in it first."""
     if not cell.project.prepare:
         return source
-    copy = machine.folder / "prepared" / cell.arch.name / cell.project.name
+    copy = machine.folder / "prepared" / inputs[:16] / cell.project.name
     if not copy.is_dir():
         values = {"openssl_target": {"arm32": "linux-armv4", "arm64": "linux-aarch64"}[cell.arch.name]}
         # Under its last name from the start: OpenSSL's Configure writes down where it was run.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from core.session import Session
 from core.settings import Settings
@@ -19,6 +20,7 @@ from tests.shared.cmake_project import (
     PLAIN_OUTPUT,
     build_project,
     cache_value,
+    configure,
     output_of,
     run_emulated,
     write_project,
@@ -205,3 +207,57 @@ def test_an_archive_made_with_the_wrappers_links(session: Session, tmp_path: Pat
     for words in commands:
         subprocess.run(words, cwd=tmp_path, check=True, timeout=600)
     assert run_emulated(ARM64, tmp_path / "main").returncode == 42
+
+
+def test_options_that_only_have_the_linker_tell_more_change_nothing_and_the_map_is_written(
+    session: Session, tmp_path: Path
+) -> None:
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
+    (tmp_path / "main.c").write_text("int answer(void) { return 42; }\nint main(void) { return answer(); }\n")
+    telling = {
+        "plain": [],
+        "told": ["-Wl,--warn-common,-Map,told.map,--gc-sections", "-Wl,--verbose"],
+        "split": ["-Xlinker", "--cref", "-Wl,-Map", "-Wl,split.map", "-Wl,-t"],
+    }
+    subprocess.run([toolchain.cc, "-g", "-c", "main.c"], cwd=tmp_path, check=True, timeout=600)
+    said = {
+        name: subprocess.run(
+            [toolchain.cc, "-g", "main.o", *words, "-o", name],
+            cwd=tmp_path,
+            check=True,
+            timeout=600,
+            capture_output=True,
+            text=True,
+        )
+        for name, words in telling.items()
+    }
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "split").read_bytes()
+    assert run_emulated(ARM64, tmp_path / "told").returncode == 42
+    assert [said["told"].stderr.count(option) for option in ("--warn-common", "--verbose", "-Map")] == [1, 1, 0]
+    with (tmp_path / "told").open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        [answer] = table.get_symbol_by_name("answer") or []
+        written = [line.split() for line in (tmp_path / "told.map").read_text().splitlines()]
+    assert [int(words[0], 16) for words in written if words[-1:] == ["answer"]] == [answer["st_value"]]
+    assert "main.o:(.text)" in (tmp_path / "split.map").read_text()
+    assert not said["told"].stdout
+
+
+def test_probes_of_linker_options_hear_what_zigs_linker_knows(session: Session, tmp_path: Path) -> None:
+    toolchain = choose_toolchain(session, ToolchainChoice(arch=ARM64.name, toolchain="zig"))
+    cmake = """
+cmake_minimum_required(VERSION 3.18)
+project(probes C)
+include(CheckLinkerFlag)
+check_linker_flag(C -Wl,--warn-common KNOWS_WARN_COMMON)
+check_linker_flag(C -Wl,--gc-sections KNOWS_GC_SECTIONS)
+"""
+    configure(toolchain, write_project(tmp_path / "source", cmake), tmp_path / "build")
+    assert cache_value(tmp_path / "build", "KNOWS_WARN_COMMON") == ""
+    assert cache_value(tmp_path / "build", "KNOWS_GC_SECTIONS") == "1"
+    conftest = tmp_path / "conftest.c"
+    conftest.write_text("int main(void) { return 0; }\n")
+    for option, status in ("-Wl,--warn-common", 1), ("-Wl,--gc-sections", 0):
+        done = subprocess.run([toolchain.cc, option, conftest, "-o", tmp_path / "conftest"], timeout=600, check=False)
+        assert done.returncode == status

@@ -215,6 +215,20 @@ def test_a_static_library_may_be_named_by_its_file(shop: Workshop) -> None:
     assert [one.name for one in shop.build(project, "zig", system="make").artifact.products] == ["prog"]
 
 
+@TOOLCHAIN
+def test_a_makefile_may_strip_a_program_into_another(shop: Workshop, toolchain: str) -> None:
+    project = shop.write(
+        {
+            "main.c": '#include <stdio.h>\nint main(void) { puts("thin"); return 0; }\n',
+            "Makefile": "prog: only_linked\n\t$(STRIP) -s -o $@ --remove-section=.note -R .comment only_linked\n"
+            "only_linked: main.c\n\t$(CC) -o $@ main.c\n",
+        }
+    )
+    outcome = shop.build(project, toolchain)
+    assert outcome.artifact.product("prog").stripped
+    assert shop.run(outcome, "prog") == "thin\n"
+
+
 def test_a_helper_for_this_machine_is_compiled_by_its_own_compiler_where_there_is_a_cache(shop: Workshop) -> None:
     """Meson puts the cache before gcc too, and the cache believed it to be the clang of the board."""
     if shutil.which("gcc") is None or shutil.which("ccache") is None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.fit import BoardLimits, as_json, flags_of, judge_best
-from bench.plan import Plan
 from bench.request import BenchRequest
 from core.errors import ModelError, UsageError
 from core.files import human_bytes
@@ -132,7 +131,7 @@ def describe_rate(limits: BoardLimits, bound_by: str) -> str:
     return f"{rate / 1e6:.4g} MB/s as measured {where} on {measured['at'][:10]}"
 
 
-def most_demanding(asked: BenchRequest | Plan, rearranged: str) -> LlamaSettings:
+def most_demanding(asked: BenchRequest, rearranged: str) -> LlamaSettings:
     """Of all combinations that a bench measures the one that takes most memory."""
     default, axes = LlamaSettings(), asked.axes
     types = [str(value) for name in ("cache-k", "cache-v") for value in axes.get(name, (default.kv_type,))]

@@ -25,6 +25,7 @@ from bench.request import BenchOutcome, BenchRequest
 from bench.results import Result, imprecise, results_of, samples_of
 from bench.resume import reopen_bench
 from bench.series import Sample, SeriesFile, Timing
+from bench.verdict import foresee
 from core.dry import Would
 from core.errors import Interrupted, OhforgeError, TakesTooLong, UsageError
 from core.interrupts import termination_as_interrupt
@@ -59,13 +60,16 @@ ANSWER_SECONDS = 300.0
 def measure(session: Session, request: BenchRequest, instrument: Instrument) -> BenchOutcome:
     """Measures, records and judges. What was measured before something went wrong stays in the record.
 
-    Raises UsageError, ModelError, TakesTooLong, and what building and running raise.
+    Raises UsageError, ModelError, NotEnoughMemory, TakesTooLong, and what building and running raise.
     """
     from native.models.models import find_model
 
+    if request.anyway:
+        session = session.with_settings(require_memory=False)
     board = choose_board(session, request.board)
     models = [check_model(instrument, find_model(session, name)) for name in request.models]
     launch = _ready(session, board, request, instrument, models)
+    foreseen = foresee(session, launch, models, request)
     run = build_run(session, launch)
     if request.completions:
         build_server(session, board, request.choice)
@@ -75,7 +79,7 @@ def measure(session: Session, request: BenchRequest, instrument: Instrument) -> 
             record, samples = reopen_bench(request, run.engine, models, board, before)
         else:
             plan = request.plan(before.cores or board.profile.cores)
-            record, samples = start_bench(session, board, instrument, run.engine, models, plan, request), []
+            record, samples = start_bench(session, board, instrument, run.engine, models, plan, request, foreseen), []
         try:
             with recorded(record), termination_as_interrupt():
                 return _Bench(session, board, run, request, instrument, models, record, samples, before).perform()

@@ -42,6 +42,8 @@ class BenchRequest:
 
     completions: int = 0
     """How many through llama-server count, of each model."""
+    anyway: bool = False
+    """Whether a model is measured that does not fit into the board's memory."""
 
     def plan(self, cores: int) -> Plan:
         """What was asked for, on a board with so many cores."""
@@ -84,6 +86,7 @@ class BenchOutcome:
             "valid": content["valid"],
             "flags": content["flags"],
             "notes": content["notes"],
+            "fit": content["fit"],
             "ended_because": content["ended_because"],
             "metrics": {
                 **{f"{result['configuration']}, {result['test']}": result for result in content["results"]},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from commands.command import Answer, FlagGroup, command
@@ -130,7 +130,6 @@ def llama(
     """Measure prefill and decode of language models on a board by llama-bench; every sample is kept, and judged."""
     from bench.completion import check_plan
     from bench.llama import check_tokens, measure_llama, read_axes, would_measure_llama
-    from bench.verdict import judge_bench
 
     if discipline.resume:
         request = discipline.read_resumed(session, "llama", model or [])
@@ -141,9 +140,7 @@ def llama(
         request = discipline.read(
             session, choice, model or [], board, n_prompt=prompt, n_gen=generate, axes=axes, completions=completions
         )
-    if not session.dry:
-        session = judge_bench(session, request, anyway=anyway)
-    return _perform(session, request, measure_llama, would_measure_llama)
+    return _perform(session, replace(request, anyway=anyway), measure_llama, would_measure_llama)
 
 
 @command(

@@ -135,7 +135,8 @@ def most_demanding(asked: BenchRequest, rearranged: str) -> LlamaSettings:
     """Of all combinations that a bench measures the one that takes most memory."""
     default, axes = LlamaSettings(), asked.axes
     types = [str(value) for name in ("cache-k", "cache-v") for value in axes.get(name, (default.kv_type,))]
-    tokens = asked.n_prompt + asked.n_gen if asked.completions else max(asked.n_prompt, asked.n_gen, 1)
+    prompt, generated = asked.n_prompt or 0, asked.n_gen or 0
+    tokens = prompt + generated if asked.completions else max(prompt, generated, 1)
     return LlamaSettings(
         context=max(int(depth) for depth in axes.get("depth", (0,))) + tokens,
         ubatch=max(int(ubatch) for ubatch in axes.get("ubatch", (default.ubatch,))),

@@ -28,6 +28,7 @@ PROGRAM = "llama"
 REARRANGING = {"cortex-a55": "dotprod", "cortex-a76": "dotprod", "x86-64-v3": "avx2"}
 """CPU tunings with instructions for which llama.cpp copies weights into another order, and how it does."""
 
+OF_PROFILE = "of the board's profile"
 BITS_OF_SHORT_ADDRESSES = 32
 ADDRESSES = 3 << 30
 """Bytes that a 32-bit program can have mapped, in the kernel's best case."""
@@ -126,7 +127,7 @@ def describe_rate(limits: BoardLimits, bound_by: str) -> str:
     rate = limits.memory_rate if bound_by == "memory" else limits.storage_rate
     measured = limits.measured
     if measured is None or bound_by not in measured["which"]:
-        return f"{rate / 1e6:.4g} MB/s of the board's profile"
+        return f"{rate / 1e6:.4g} MB/s {OF_PROFILE}"
     where = "on the EMULATED board" if measured["emulated"] else "on the board"
     return f"{rate / 1e6:.4g} MB/s as measured {where} on {measured['at'][:10]}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.fit import FITS, STORAGE_BOUND, TOO_LARGE, BoardLimits, Fit, foreseen_json, judge, judge_best
-from bench.fit_board import REARRANGING, describe_rate, find_limits, most_demanding
+from bench.fit_board import OF_PROFILE, REARRANGING, describe_rate, find_limits, most_demanding
 from bench.request import BenchRequest
 from core.errors import NotEnoughMemory
 from core.files import human_bytes
@@ -55,7 +55,9 @@ class Verdict:
         forecast = ""
         if fit.seconds_per_token is not None:
             rate = describe_rate(limits, fit.bound_by)
-            forecast = f"; at least {fit.seconds_per_token:.3g} s for a token, by {rate}"
+            # Those of the profile are the real board's, whose times an emulated one does not have.
+            where = " of a real one" if self.board.emulated and rate.endswith(OF_PROFILE) else ""
+            forecast = f"; at least {fit.seconds_per_token:.3g} s for a token{where}, by {rate}"
         if fit.verdict == STORAGE_BOUND:
             return (
                 f"{fit.verdict}: it needs {human_bytes(need.total)}, but of the {human_bytes(limits.available)} that are available "

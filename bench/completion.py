@@ -98,9 +98,10 @@ class Completion:
         return self.round > 0
 
 
-def check_plan(count: int, n_prompt: int, n_gen: int) -> None:
-    """Raises UsageError for completions in which there is nothing to measure."""
-    if count < 0 or (count and (n_prompt < 1 or n_gen < LEAST_TOKENS)):
+def check_plan(count: int, n_prompt: int | None, n_gen: int | None) -> None:
+    """Raises UsageError for completions in which there is nothing to measure; what is None is enough."""
+    few = n_prompt == 0 or (n_gen is not None and n_gen < LEAST_TOKENS)
+    if count < 0 or (count and few):
         raise UsageError(
             f"--completions {count} with --prompt {n_prompt} and --generate {n_gen} leaves nothing to measure.",
             remedy=f"A completion takes a token of a prompt and {LEAST_TOKENS} that are generated.",

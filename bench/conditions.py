@@ -23,7 +23,8 @@ POLICY_FILES = (
     *("related_cpus", "scaling_governor", "scaling_cur_freq", "scaling_min_freq", "scaling_max_freq"),
     *("cpuinfo_min_freq", "cpuinfo_max_freq"),
 )
-FILES = ("/proc/loadavg", "/proc/uptime", "/proc/stat", "/sys/devices/system/cpu/online")
+BOOT = "/proc/sys/kernel/random/boot_id"
+FILES = ("/proc/loadavg", "/proc/uptime", "/proc/stat", "/sys/devices/system/cpu/online", BOOT)
 TICKS_PER_SECOND = 100
 """Of the times in ``/proc/stat``: USER_HZ, which is 100 on every Linux."""
 
@@ -74,6 +75,8 @@ class Conditions:
     major_faults: int | None
     supplies: Mapping[str, Mapping[str, str | int | None]] = field(default_factory=dict)
     """Type, status (such as ``Discharging``) and whether it gives power (1) of each power supply, by its name."""
+    boot: str | None = None
+    """What the kernel calls the time since its start; another one after each."""
 
     @property
     def cores(self) -> int | None:
@@ -152,6 +155,7 @@ def parse_conditions(text: str) -> Conditions:
             }
             for folder in _folders(found, "/sys/class/power_supply/[^/]+")
         },
+        boot=found.get(BOOT),
     )
 
 

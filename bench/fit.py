@@ -46,6 +46,11 @@ class BoardLimits:
     def usable(self) -> int:
         return int(self.available * (1 - SPARE))
 
+    def as_json(self) -> dict[str, Any]:
+        """What is not known is null."""
+        rates = {"memory": self.memory_rate or None, "storage": self.storage_rate or None, "measured": self.measured}
+        return {"available": self.available, "usable": self.usable, "total": self.total or None, "rates": rates}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
@@ -124,26 +129,19 @@ def find_quantisations(info: GgufInfo, limits: BoardLimits, settings: LlamaSetti
 
 def as_json(info: GgufInfo, limits: BoardLimits, fit: Fit, asked: LlamaSettings) -> dict[str, Any]:
     """The answer of ``model.fit --json``."""
-    need = fit.need
     return {
-        **_fit_json(fit),
-        "bytes": {
-            "weights": need.weights,
-            "kv": need.kv,
-            "compute": need.compute,
-            "output": need.output,
-            "repack": need.repack,
-            "process": need.process,
-            "read_per_token": need.read_per_token,
-        },
-        "available": limits.available,
-        "usable": limits.usable,
+        **foreseen_json(fit),
+        **limits.as_json(),
         "largest_context": find_largest_context(info, limits, asked),
-        "rates": {"memory": limits.memory_rate, "storage": limits.storage_rate, "measured": limits.measured},
         "choices": [_choice_json(choice) for choice in find_choices(info, limits, asked)],
         "quantisations": [_choice_json(choice) for choice in find_quantisations(info, limits, asked)],
         "notes": find_doubts(info),
     }
+
+
+def foreseen_json(fit: Fit) -> dict[str, Any]:
+    """The verdict with its numbers; with the settings, for which it is."""
+    return {**_fit_json(fit), "bytes": dataclasses.asdict(fit.need)}
 
 
 def flags_of(settings: LlamaSettings) -> list[str]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.fit import BoardLimits, as_json, flags_of, judge_best
-from bench.plan import Plan
 from bench.request import BenchRequest
 from core.errors import ModelError, UsageError
 from core.files import human_bytes
@@ -29,6 +28,7 @@ PROGRAM = "llama"
 REARRANGING = {"cortex-a55": "dotprod", "cortex-a76": "dotprod", "x86-64-v3": "avx2"}
 """CPU tunings with instructions for which llama.cpp copies weights into another order, and how it does."""
 
+OF_PROFILE = "of the board's profile"
 BITS_OF_SHORT_ADDRESSES = 32
 ADDRESSES = 3 << 30
 """Bytes that a 32-bit program can have mapped, in the kernel's best case."""
@@ -127,16 +127,17 @@ def describe_rate(limits: BoardLimits, bound_by: str) -> str:
     rate = limits.memory_rate if bound_by == "memory" else limits.storage_rate
     measured = limits.measured
     if measured is None or bound_by not in measured["which"]:
-        return f"{rate / 1e6:.4g} MB/s of the board's profile"
+        return f"{rate / 1e6:.4g} MB/s {OF_PROFILE}"
     where = "on the EMULATED board" if measured["emulated"] else "on the board"
     return f"{rate / 1e6:.4g} MB/s as measured {where} on {measured['at'][:10]}"
 
 
-def most_demanding(asked: BenchRequest | Plan, rearranged: str) -> LlamaSettings:
+def most_demanding(asked: BenchRequest, rearranged: str) -> LlamaSettings:
     """Of all combinations that a bench measures the one that takes most memory."""
     default, axes = LlamaSettings(), asked.axes
     types = [str(value) for name in ("cache-k", "cache-v") for value in axes.get(name, (default.kv_type,))]
-    tokens = asked.n_prompt + asked.n_gen if asked.completions else max(asked.n_prompt, asked.n_gen, 1)
+    prompt, generated = asked.n_prompt or 0, asked.n_gen or 0
+    tokens = prompt + generated if asked.completions else max(prompt, generated, 1)
     return LlamaSettings(
         context=max(int(depth) for depth in axes.get("depth", (0,))) + tokens,
         ubatch=max(int(ubatch) for ubatch in axes.get("ubatch", (default.ubatch,))),

@@ -177,8 +177,10 @@ def _on_another_device(part: Measured) -> Iterator[Flag]:
 
 
 def _restarted(span: Span) -> Iterator[Flag]:
-    times = [look.uptime for look in (span.before, *span.looks) if look.uptime is not None]
-    if any(later < earlier for earlier, later in itertools.pairwise(times)):
+    looks = (span.before, *span.looks)
+    times = [look.uptime for look in looks if look.uptime is not None]
+    boots = {look.boot for look in looks if look.boot is not None}
+    if len(boots) > 1 or any(later < earlier for earlier, later in itertools.pairwise(times)):
         yield Flag(name="restarted", sentence="the board was started anew meanwhile")
 
 

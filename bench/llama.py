@@ -35,9 +35,19 @@ def would_measure_llama(session: Session, request: BenchRequest) -> list[Would]:
     return would_measure(session, request, LlamaBench())
 
 
-def check_tokens(n_prompt: int, n_gen: int) -> None:
-    """Raises UsageError for counts with which nothing is measured."""
-    if n_prompt < 0 or n_gen < 0 or n_prompt + n_gen == 0:
+def read_tokens(flag: str, text: str) -> int | None:
+    """A number of tokens; None for empty text. Raises UsageError."""
+    values = read_axis(flag, text)
+    if len(values) > 1:
+        raise UsageError(
+            f"{flag} {text!r} is more than one number.", remedy="Lists are for --depth, --batch and --ubatch."
+        )
+    return int(values[0]) if values else None
+
+
+def check_tokens(n_prompt: int | None, n_gen: int | None) -> None:
+    """Raises UsageError for counts with which nothing is measured; what is None is more than nothing."""
+    if n_prompt == 0 == n_gen:
         raise UsageError(
             f"--prompt {n_prompt} and --generate {n_gen} leave nothing to measure.",
             remedy="Both are counts of tokens; 0 leaves one of them away.",

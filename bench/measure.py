@@ -18,15 +18,16 @@ from bench.flags import Flag, Measured, Span, find_flags, notes_on
 from bench.instrument import Instrument, check_model
 from bench.observe import observed, output_of
 from bench.pinning import Pinning
-from bench.plan import Configuration, Plan, human_duration, order_rounds
+from bench.plan import Configuration, Plan, human_duration, human_threads, order_rounds
 from bench.probe import Probe, ShortRun, probe
 from bench.record import BenchRecord, start_bench
 from bench.request import BenchOutcome, BenchRequest
 from bench.results import Result, imprecise, results_of, samples_of
 from bench.resume import reopen_bench
 from bench.series import Sample, SeriesFile, Timing
+from bench.verdict import foresee
 from core.dry import Would
-from core.errors import Interrupted, OhforgeError, TakesTooLong, UsageError
+from core.errors import Interrupted, LostConnection, OhforgeError, TakesTooLong, UsageError
 from core.interrupts import termination_as_interrupt
 from core.record_folder import now
 from core.session import Session
@@ -59,13 +60,17 @@ ANSWER_SECONDS = 300.0
 def measure(session: Session, request: BenchRequest, instrument: Instrument) -> BenchOutcome:
     """Measures, records and judges. What was measured before something went wrong stays in the record.
 
-    Raises UsageError, ModelError, TakesTooLong, and what building and running raise.
+    Raises UsageError, ModelError, NotEnoughMemory, TakesTooLong, and what building and running raise.
     """
     from native.models.models import find_model
 
+    if request.anyway:
+        session = session.with_settings(require_memory=False)
     board = choose_board(session, request.board)
+    request = request.on(emulated=board.emulated)
     models = [check_model(instrument, find_model(session, name)) for name in request.models]
     launch = _ready(session, board, request, instrument, models)
+    foreseen = foresee(session, launch, models, request)
     run = build_run(session, launch)
     if request.completions:
         build_server(session, board, request.choice)
@@ -74,13 +79,15 @@ def measure(session: Session, request: BenchRequest, instrument: Instrument) -> 
         if request.resume is not None:
             record, samples = reopen_bench(request, run.engine, models, board, before)
         else:
-            plan = request.plan(before.cores or board.profile.cores)
-            record, samples = start_bench(session, board, instrument, run.engine, models, plan, request), []
+            plan = request.plan(before.cores or board.profile.cores, emulated=board.emulated)
+            record, samples = start_bench(session, board, instrument, run.engine, models, plan, request, foreseen), []
         try:
             with recorded(record), termination_as_interrupt():
                 return _Bench(session, board, run, request, instrument, models, record, samples, before).perform()
         except OhforgeError as error:
             error.details["record"] = str(record.folder)  # Not that of the run within it.
+            if isinstance(error, Interrupted | LostConnection):
+                error.remedy = f"Go on with `ohforge bench.{instrument.name} --resume {record.folder.name}`."
             raise
 
 
@@ -89,10 +96,11 @@ def would_measure(session: Session, request: BenchRequest, instrument: Instrumen
     from native.models.models import plan_model
 
     board = choose_board(session, request.board)
+    request = request.on(emulated=board.emulated)
     planned = [plan_model(session, name) for name in request.models]
     models = [check_model(instrument, model) for model, _ in planned]
     launch = _ready(session, board, request, instrument, models)
-    plan = request.plan(board.profile.cores)
+    plan = request.plan(board.profile.cores, emulated=board.emulated)
     would = [entry for _, entries in planned for entry in entries]
     for model in models:
         for configuration in plan.configurations(model.name, plan.threads):
@@ -185,16 +193,17 @@ class _Bench:
         self.record.save(sweep=self.known.sweep)
         for row in self.known.sweep or ():
             if row["chosen"]:
-                self.session.console.info(f"  {row['model']}: {row['threads']} thread(s) are the quickest")
+                self.session.console.info(f"  {row['model']}: quickest with {human_threads(row['threads'])}")
         times = [
-            self._round_seconds * (count + 1 - self.record.content["rounds"])
+            self._round_seconds * (count + 1 - self.record.content["rounds"]) + self._completion_seconds
             for count in (self.plan.repetitions.least, self.plan.repetitions.most)
         ]
         self.record.save(forecast_seconds=[max(seconds, 0.0) for seconds in times])
+        completions = f", and {self.plan.completions} completions" if self.plan.completions else ""
         about = " to ".join(dict.fromkeys(map(human_duration, times)))
         self.session.console.info(
             f"expected: {about} for {len(self.configurations)} configuration(s): a warm-up, and repetitions "
-            f"{self.plan.repetitions} of each (bounded by {human_duration(self.plan.at_most)})"
+            f"{self.plan.repetitions} of each{completions} (bounded by {human_duration(self.plan.at_most)})"
         )
         if times[0] > self.plan.at_most:
             raise TakesTooLong(
@@ -236,6 +245,14 @@ class _Bench:
     def _round_seconds(self) -> float:
         return sum(self.known.seconds.values())
 
+    @property
+    def _completion_seconds(self) -> float:
+        """Of all completions: each loads and computes about as much as a repetition."""
+        best: dict[str, float] = {}
+        for configuration, seconds in self.known.seconds.items():
+            best[configuration.model] = min(seconds, best.get(configuration.model, seconds))
+        return sum(best.values()) * (self.plan.completions + 1) if self.plan.completions else 0.0
+
     # the repetitions ---------------------------------------------------------------------------------
 
     def _measure_rounds(self) -> str:
@@ -243,7 +260,8 @@ class _Bench:
         repetitions = self.plan.repetitions
         for number, order in enumerate(order_rounds(self.configurations, self.plan.seed)):
             order = [configuration for configuration in order if (number, configuration) not in self.done]
-            if number and order and time.monotonic() - self.began + self._round_seconds > self.plan.at_most:
+            expected = self._round_seconds + self._completion_seconds
+            if number and order and time.monotonic() - self.began + expected > self.plan.at_most:
                 if number == 1:
                     allowed = human_duration(self.plan.at_most)
                     raise TakesTooLong(f"The warm-up took so long that {allowed} do not suffice.")

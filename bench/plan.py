@@ -45,8 +45,9 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        return ", ".join([self.model, threads, *(f"{name} {value}" for name, value in self.settings)])
+        return ", ".join(
+            [self.model, human_threads(self.threads), *(f"{name} {value}" for name, value in self.settings)]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +143,10 @@ def order_rounds(configurations: Sequence[Configuration], seed: int) -> Iterator
     chance = random.Random(seed)  # noqa: S311 - the order shall be the same for the same seed, not secret
     while True:
         yield chance.sample(configurations, len(configurations))
+
+
+def human_threads(count: int) -> str:
+    return f"{count} thread{'s' if count > 1 else ''}"
 
 
 def human_duration(seconds: float) -> str:

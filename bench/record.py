@@ -48,6 +48,7 @@ ADDED = {
     "cpu_seconds": None,
     "computed_by": None,
     "devices": {},
+    "fit": None,
     "pin": {"asked": False, "held": False, "why": "not asked for", "policies": []},
 }
 """What a record without these keys, which came later, would say."""
@@ -114,6 +115,7 @@ def start_bench(
     models: Sequence[Model],
     plan: Plan,
     request: BenchRequest,
+    fit: Mapping[str, Any] | None,
 ) -> BenchRecord:
     """Makes ``<runs>/<UTC time>-bench-<instrument>-<board>-<id>`` with its first ``record.json``."""
     started = now()
@@ -138,6 +140,7 @@ def start_bench(
             "engine": engine,
             "program": None,
             "models": models_json(models),
+            "fit": fit,
             "board": {
                 "serial": board.serial,
                 "profile": board.profile.name,

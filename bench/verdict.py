@@ -6,22 +6,22 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.fit import FITS, STORAGE_BOUND, TOO_LARGE, BoardLimits, Fit, judge, judge_best
-from bench.fit_board import REARRANGING, choose_rearranging, describe_rate, find_limits, most_demanding
+from bench.fit import FITS, STORAGE_BOUND, TOO_LARGE, BoardLimits, Fit, foreseen_json, judge, judge_best
+from bench.fit_board import OF_PROFILE, REARRANGING, describe_rate, find_limits, most_demanding
 from bench.request import BenchRequest
 from core.errors import NotEnoughMemory
 from core.files import human_bytes
 from core.session import Session
 from deploy.board.protocol import Board
-from deploy.hdc.choose import choose_board
 from deploy.launch.launch import Launch
 from native.formats.gguf import GgufInfo
 from native.models.gguf_model import read_gguf_model, require_runnable
-from native.models.inspect import model_kind
 from native.models.llama_memory import KV_TYPES, LlamaSettings
-from native.models.models import locate_model
+
+if TYPE_CHECKING:
+    from native.models.models import Model
 
 ANYWAY = "With the setting ohforge.require_memory false it is run all the same."
 NO_REPACK = frozenset({"--no-repack", "-nr"})
@@ -55,7 +55,9 @@ class Verdict:
         forecast = ""
         if fit.seconds_per_token is not None:
             rate = describe_rate(limits, fit.bound_by)
-            forecast = f"; at least {fit.seconds_per_token:.3g} s for a token, by {rate}"
+            # Those of the profile are the real board's, whose times an emulated one does not have.
+            where = " of a real one" if self.board.emulated and rate.endswith(OF_PROFILE) else ""
+            forecast = f"; at least {fit.seconds_per_token:.3g} s for a token{where}, by {rate}"
         if fit.verdict == STORAGE_BOUND:
             return (
                 f"{fit.verdict}: it needs {human_bytes(need.total)}, but of the {human_bytes(limits.available)} that are available "
@@ -88,39 +90,42 @@ def tell_verdict(session: Session, launch: Launch) -> dict[str, Any]:
 
     Raises NotEnoughMemory as `say_verdict`.
     """
-    model, build = launch.run.model, launch.build
-    if model is None or model.kind != "gguf" or build is None:
+    model = launch.run.model
+    if model is None or model.kind != "gguf" or launch.build is None:
         return {}
-    settings = read_settings(launch.run.arguments, REARRANGING.get(build.plan.toolchain.cpu, ""))
-    verdict = judge_model(session, launch.board, model.path, settings)
+    settings = read_settings(launch.run.arguments, _rearranged(launch))
+    verdict = judge_model(launch.board, find_limits(session, launch.board), model.path, settings)
     say_verdict(session, verdict, flags="-- --no-repack", anyway=ANYWAY)
     return verdict.as_json()
 
 
-def judge_bench(session: Session, request: BenchRequest, *, anyway: bool) -> Session:
-    """Says the verdict on each model of a bench; returns the session to measure with.
+def foresee(session: Session, launch: Launch, models: Sequence[Model], request: BenchRequest) -> dict[str, Any] | None:
+    """Says the verdict on each language model of a bench; returns what its record keeps of that, None where it has none.
 
-    Raises NotEnoughMemory as `say_verdict`, unless `anyway`; and what the choice of board and arch raises.
+    Raises NotEnoughMemory as `say_verdict`.
     """
-    quiet = session.quietly()
-    if anyway:
-        session = session.with_settings(require_memory=False)
-    board = choose_board(quiet, request.board)
-    for name in request.models:
-        path = locate_model(session, name)
-        if model_kind(path) == "gguf":
-            _, rearranged = choose_rearranging(quiet, board, request.choice)
-            verdict = judge_model(session, board, path, most_demanding(request, rearranged))
-            say_verdict(session, verdict, flags="--repack off", anyway="With --anyway it is measured all the same.")
-    return session
+    if not any(model.kind == "gguf" for model in models):
+        return None
+    limits, settings = find_limits(session, launch.board), most_demanding(request, _rearranged(launch))
+    foreseen = []
+    for model in models:
+        verdict = judge_model(launch.board, limits, model.path, settings)
+        say_verdict(session, verdict, flags="--repack off", anyway="With --anyway it is measured all the same.")
+        rate = describe_rate(limits, verdict.fit.bound_by) if verdict.fit.seconds_per_token is not None else ""
+        foreseen.append({"model": model.name, **foreseen_json(verdict.fit), "rate": rate})
+    return {**limits.as_json(), "models": foreseen}
 
 
-def judge_model(session: Session, board: Board, path: Path, settings: LlamaSettings) -> Verdict:
-    """The verdict with these settings; the board is asked what it has available. Raises ModelError for what is no model."""
+def judge_model(board: Board, limits: BoardLimits, path: Path, settings: LlamaSettings) -> Verdict:
+    """The verdict with these settings. Raises ModelError for what is no model."""
     info = read_gguf_model(path).info
     require_runnable(path, info)
-    limits = find_limits(session, board)
     return Verdict(info=info, board=board, limits=limits, fit=judge(info, limits, settings))
+
+
+def _rearranged(launch: Launch) -> str:
+    """How llama.cpp rearranges weights in the build that is run (`LlamaSettings`)."""
+    return REARRANGING.get(launch.build.plan.toolchain.cpu, "") if launch.build is not None else ""
 
 
 def say_verdict(session: Session, verdict: Verdict, *, flags: str, anyway: str) -> None:

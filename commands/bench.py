@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from commands.command import Answer, FlagGroup, command
@@ -24,7 +24,7 @@ class Discipline:
     """How a bench is done, whatever measures, as it was typed."""
 
     threads: str = ""
-    repetitions: str = "5%"
+    repetitions: str = ""
     seed: int = 1
     at_most: str = "2h"
     start_below: float = 0.0
@@ -45,7 +45,7 @@ class Discipline:
             board=board,
             choice=choice,
             threads=read_threads(self.threads),
-            repetitions=read_repetitions(self.repetitions),
+            repetitions=read_repetitions(self.repetitions) if self.repetitions else None,
             seed=self.seed,
             at_most=read_duration("--at-most", self.at_most),
             start_below=self.start_below or None,
@@ -73,7 +73,7 @@ DISCIPLINE = FlagGroup(
     help={
         "threads": "Thread counts to measure, such as 1,2,4; default: the best of a short sweep up to the board's cores.",
         "repetitions": "How often: a number, or a share such as 5%, for as many as it takes until the 95 % interval of "
-        "each median is that narrow to both sides (6 to 30).",
+        "each median is that narrow to both sides (6 to 30). Default: 5%; 6 on an emulated board.",
         "seed": "Of the order in which configurations take turns.",
         "at-most": "How long it may take in all, such as 30m or 2h.",
         "start-below": "Wait before each run until the board is below so many °C.",
@@ -97,8 +97,8 @@ MODEL_HELP = "file, or a name that `ohforge model.list` shows; may be given agai
         "board": BOARD_HELP,
         "arch": ARCH_HELP,
         "cpu": CPU_HELP,
-        "prompt": "Tokens of the prompt, for prefill; 0 leaves it away.",
-        "generate": "Tokens to generate, for decode; 0 leaves it away.",
+        "prompt": "Tokens of the prompt, for prefill; 0 leaves it away. Default: 128; 16 on an emulated board.",
+        "generate": "Tokens to generate, for decode; 0 leaves it away. Default: 32; 8 on an emulated board.",
         "batch": "Logical batch sizes to measure, such as 512,2048; default: the program's own.",
         "ubatch": "Physical batch sizes to measure, such as 64,512.",
         "depth": "Tokens that are in the context already, such as 0,512,2048.",
@@ -116,8 +116,8 @@ def llama(
     discipline: Discipline,
     model: list[str] | None = None,
     board: str = "",
-    prompt: int = 128,
-    generate: int = 32,
+    prompt: str = "",
+    generate: str = "",
     batch: str = "",
     ubatch: str = "",
     depth: str = "",
@@ -129,21 +129,19 @@ def llama(
 ) -> Answer:
     """Measure prefill and decode of language models on a board by llama-bench; every sample is kept, and judged."""
     from bench.completion import check_plan
-    from bench.llama import check_tokens, measure_llama, read_axes, would_measure_llama
-    from bench.verdict import judge_bench
+    from bench.llama import check_tokens, measure_llama, read_axes, read_tokens, would_measure_llama
 
     if discipline.resume:
         request = discipline.read_resumed(session, "llama", model or [])
     else:
-        check_tokens(prompt, generate)
-        check_plan(completions, prompt, generate)
+        n_prompt, n_gen = read_tokens("--prompt", prompt), read_tokens("--generate", generate)
+        check_tokens(n_prompt, n_gen)
+        check_plan(completions, n_prompt, n_gen)
         axes = read_axes(batch=batch, ubatch=ubatch, depth=depth, cache_k=cache_k, cache_v=cache_v, repack=repack)
         request = discipline.read(
-            session, choice, model or [], board, n_prompt=prompt, n_gen=generate, axes=axes, completions=completions
+            session, choice, model or [], board, n_prompt=n_prompt, n_gen=n_gen, axes=axes, completions=completions
         )
-    if not session.dry:
-        session = judge_bench(session, request, anyway=anyway)
-    return _perform(session, request, measure_llama, would_measure_llama)
+    return _perform(session, replace(request, anyway=anyway), measure_llama, would_measure_llama)
 
 
 @command(

@@ -12,15 +12,13 @@ if TYPE_CHECKING:
 
 @command(
     optional_positional="run",
-    repeatable=("run", "model"),
+    repeatable=("run",),
     changes=True,
     dry=True,
     help={
         "run": "Folder of a bench's record, its name below runs/, or latest; may be given again.",
         "output": "File to write; default: report.html or report.md here, report-emulated.… where times are qemu's.",
         "format": "html or md; default: by the ending of --output, else html.",
-        "model": "File of a model that was measured, to show how it fits the board's memory; may be given again. Those that "
-        "`ohforge model.list` shows are found by themselves.",
         "force": "Replace a file that is no report.",
     },
 )
@@ -29,12 +27,9 @@ def report(
     run: list[str] | None = None,
     output: str = "",
     format: str = "",
-    model: list[str] | None = None,
     force: bool = False,
 ) -> Answer:
     """Make a page of one or several benches: verdict, speeds, drawings, memory, environment, and how to repeat it."""
-    from pathlib import Path
-
     from bench.record import find_record
     from bench.report.build import ReportRequest, make_report, would_report
     from core.dry import tell
@@ -43,7 +38,6 @@ def report(
         records=tuple(find_record(session, name) for name in run or ()),
         output=output,
         format=format,
-        models=tuple(Path(path).expanduser() for path in model or ()),
         force=force,
     )
     if session.dry:

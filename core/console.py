@@ -55,6 +55,7 @@ class Console:
         self.json_mode = json_mode
         self.verbosity = verbosity
         self._started = time.monotonic()
+        self._chosen: dict[str, str] = {}
 
     @property
     def out(self) -> TextIO:
@@ -69,8 +70,11 @@ class Console:
         self._line(f"==> [{_clock(time.monotonic() - self._started)}] {title}", style="bold")
 
     def chosen(self, kind: str, what: str, why: str) -> None:
-        """Says what was chosen for the user, and why: the first lines of every command."""
-        self.info(f"{kind}: {what} ({why})")
+        """Says what was chosen for the user, and why: the first lines of every command. What was said already is not said again."""
+        line = f"{kind}: {what} ({why})"
+        if self._chosen.get(kind) != line:
+            self._chosen[kind] = line
+            self.info(line)
 
     def info(self, text: str) -> None:
         if self.verbosity >= Verbosity.NORMAL:

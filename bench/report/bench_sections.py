@@ -25,6 +25,7 @@ from bench.report.document import (
 )
 from bench.report.flag_words import words_of
 from bench.report.measured import Measured
+from bench.report.memory import memory_blocks
 from bench.words import EMULATED
 from core.files import human_bytes
 
@@ -42,8 +43,8 @@ OF_INSTRUMENTS: Mapping[str, Mapping[str, str]] = {
 """Flags that only the one or the other measuring program has, and what the plan calls them."""
 
 
-def bench_section(measured: Measured, name: str, memory: Sequence[Block]) -> Section:
-    """All that is told of one bench. `name` makes its drawings' names differ from others'; `memory` is how it fits."""
+def bench_section(measured: Measured, name: str) -> Section:
+    """All that is told of one bench. `name` makes its drawings' names differ from others'."""
     steady = [*(draw_samples(measured, test, f"{name}s{place}") for place, test in enumerate(measured.tests))]
     parts = [
         Section(title="Verdict", blocks=[*verdict_blocks(measured), *_best(measured)]),
@@ -52,7 +53,7 @@ def bench_section(measured: Measured, name: str, memory: Sequence[Block]) -> Sec
         Section(
             title="How steady it was", blocks=[block for block in (draw_course(measured, f"{name}c"), *steady) if block]
         ),
-        Section(title="Memory", blocks=memory),
+        Section(title="Memory", blocks=memory_blocks(measured, name)),
         Section(title="Environment", blocks=[Facts(rows=list(_environment(measured)))]),
         Section(title="Measure it again", blocks=list(_again(measured))),
     ]

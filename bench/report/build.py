@@ -13,7 +13,6 @@ from bench.report.document import Document, Section
 from bench.report.html import GENERATOR, render_html
 from bench.report.markdown import render_markdown
 from bench.report.measured import Measured, read_measured
-from bench.report.memory import check_files, memory_blocks
 from bench.report.svg import drawing
 from bench.report.write import check_place, write_page
 from core.dry import Would
@@ -34,8 +33,6 @@ class ReportRequest:
     records: tuple[Path, ...]
     output: str = ""
     format: str = ""
-    models: tuple[Path, ...] = ()
-    """Files of models that were measured, for what their headers tell."""
     force: bool = False
 
 
@@ -56,7 +53,7 @@ def make_report(session: Session, request: ReportRequest) -> Report:
     InvalidData for a record that cannot be shown.
     """
     plan = _plan(request)
-    document = _build_document(session, plan, request.models)
+    document = _build_document(session, plan)
     text = render_html(document) if plan.format == HTML else render_markdown(document)
     size = write_page(plan.path, text)
     return Report(path=plan.path.resolve(), size=size, emulated=document.emulated, format=plan.format)
@@ -90,7 +87,6 @@ def _plan(request: ReportRequest) -> _Plan:
         raise UsageError(f"A page holds {MOST_RECORDS} records at most.")
     kinds = [KINDS[kind_of(folder)] for folder in request.records]
     measured = [kind.read(folder) for kind, folder in zip(kinds, request.records, strict=True)]
-    check_files(measured, request.models)
     mark = "-emulated" if any(each.emulated for each in measured) else ""
     path = Path(request.output or f"report{mark}.{form}").expanduser()
     check_place(path, mark=GENERATOR, force=request.force)
@@ -109,12 +105,12 @@ def choose_format(request: ReportRequest) -> str:
     return ENDINGS.get(ending, HTML)
 
 
-def _build_document(session: Session, plan: _Plan, files: Sequence[Path]) -> Document:
+def _build_document(session: Session, plan: _Plan) -> Document:
     measured = plan.measured
     with drawing(session):
         sections = [comparison_section(measured)] if len(measured) > 1 else []
         for place, (kind, each) in enumerate(zip(plan.kinds, measured, strict=True)):
-            sections.append(kind.section(session, each, files, f"r{place}"))
+            sections.append(kind.section(each, f"r{place}"))
     return Document(
         title=_title(measured),
         lead=f"Report of ohforge on {', '.join(each.content['id'] for each in measured)}.",
@@ -151,11 +147,7 @@ class Kind:
     """How records of a kind are read and told of."""
 
     read: Callable[[Path], Measured]
-    section: Callable[[Session, Measured, Sequence[Path], str], Section]
+    section: Callable[[Measured, str], Section]
 
 
-def _tell_bench(session: Session, measured: Measured, files: Sequence[Path], name: str) -> Section:
-    return bench_section(measured, name, memory_blocks(session, measured, files, name))
-
-
-KINDS: Mapping[str, Kind] = {"bench": Kind(read=read_measured, section=_tell_bench)}
+KINDS: Mapping[str, Kind] = {"bench": Kind(read=read_measured, section=bench_section)}

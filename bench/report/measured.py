@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from bench.plan import Configuration
 from bench.record import read_bench
 from bench.series import FILE
 from core.errors import InvalidData
@@ -111,8 +112,7 @@ class Measured:
 
 @functools.lru_cache(maxsize=1000)
 def _configuration(model: str, threads: int, settings: tuple[tuple[str, Any], ...]) -> str:
-    count = f"{threads} thread{'s' if threads > 1 else ''}"
-    return ", ".join([model, count, *(f"{name} {value}" for name, value in settings)])
+    return Configuration(model=model, threads=threads, settings=settings).name
 
 
 def read_measured(folder: Path) -> Measured:

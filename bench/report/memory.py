@@ -1,27 +1,19 @@
-"""How the models of a bench fit the board's memory, and how near their speed is to what memory and storage allow."""
+"""How the models of a bench fit the board's memory as it was foreseen, what came of it, and how near their speed is to what
+memory and storage allow."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from bench.fit import FITS, BoardLimits, Fit, judge_best
-from bench.fit_board import REARRANGING, most_demanding
-from bench.plan import read_plan
+from bench.fit import FITS
 from bench.report.charts import finish, label, named, source_of
 from bench.report.document import BAD, GOOD, Block, Cell, Chart, Table, Text, number
-from bench.report.measured import RATE, Measured
+from bench.report.measured import RATE, Measured, is_number
 from bench.report.svg import ALARM, INK, MARKERS, MUTED, PAPER, SERIES, new_figure, to_svg
 from bench.series import DECODE
-from core.errors import UnknownName, UsageError
 from core.files import human_bytes
-from core.session import Session
-from deploy.board.profiles import load_profile
-from native.models.gguf_model import read_gguf_model
-from native.models.models import find_entry, path_of
 
 GGUF = "gguf"
 GIGA = 1e9
@@ -36,120 +28,129 @@ PARTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFit:
-    """A model of a bench whose file is known, and how it fits."""
+class Foreseen:
+    """What the record says of a model before it was measured. Bytes and seconds."""
 
     name: str
-    fit: Fit
+    said: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        return str(self.said["verdict"])
+
+    @property
+    def total(self) -> int:
+        return sum(int(self.said["bytes"][part]) for part, _ in PARTS)
+
+    @property
+    def read_per_token(self) -> int:
+        return int(self.said["bytes"]["read_per_token"])
+
+    @property
+    def seconds(self) -> float | None:
+        """Of a token."""
+        found: float | None = self.said["seconds_per_token"]
+        return found
 
 
-def memory_blocks(session: Session, measured: Measured, files: Sequence[Path], name: str) -> list[Block]:
-    """What is known of memory. `files` are those that the user named for models of a bench."""
-    limits = find_limits(measured)
-    fits = list(_fits(session, measured, limits, files))
-    blocks: list[Block] = []
-    if fits:
-        blocks += [_table(fits, limits), _draw_memory(measured, fits, limits, f"{name}m")]
-    models = [model["name"] for model in measured.content["models"] if model["kind"] == GGUF]
-    lacking = [name for name in models if name not in {fit.name for fit in fits}]
-    if chart := draw_roofline(measured, fits, limits, f"{name}r"):
+def memory_blocks(measured: Measured, name: str) -> list[Block]:
+    """What was foreseen of memory when the bench began, beside what was measured; nothing where no model is of a kind that is foreseen."""
+    fit = measured.content["fit"]
+    if fit is None:
+        if any(model["kind"] == GGUF for model in measured.content["models"]):
+            return [Text(text="What it takes of the memory is not in the record, which an older ohforge has made.")]
+        return []
+    foreseen = [Foreseen(name=said["model"], said=said) for said in fit["models"]]
+    blocks: list[Block] = [_table(measured, foreseen, fit), _draw_memory(measured, foreseen, fit, f"{name}m")]
+    if chart := draw_roofline(measured, foreseen, fit["rates"], f"{name}r"):
         blocks.append(chart)
-    if lacking:
-        blocks.append(
-            Text(
-                text=f"The memory of {', '.join(lacking)} is not worked out, since the file is not here; "
-                "name it with --model to see it."
-            )
-        )
     return blocks
-
-
-def find_limits(measured: Measured) -> BoardLimits:
-    """What was available before the bench, and the rates of the board's profile; 0 where that is not known."""
-    board = measured.content["board"]
-    before, facts = measured.content["conditions"]["before"] or {}, board["facts"] or {}
-    available = before.get("available_bytes") or facts.get("memory_available_bytes") or facts.get("memory_bytes") or 0
-    try:
-        profile = load_profile(board["profile"])
-    except UnknownName:
-        return BoardLimits(available=available, memory_rate=0.0, storage_rate=0.0)
-    return BoardLimits(available=available, memory_rate=profile.memory_rate, storage_rate=profile.storage_rate)
-
-
-def _fits(session: Session, measured: Measured, limits: BoardLimits, files: Sequence[Path]) -> Iterator[ModelFit]:
-    artifact = (measured.content["program"] or {}).get("artifact") or {}
-    settings = most_demanding(read_plan(measured.content["plan"]), REARRANGING.get(artifact.get("cpu", ""), ""))
-    for model in measured.content["models"]:
-        path = _file_of(session, model, files)
-        if path is not None and limits.available:
-            yield ModelFit(name=model["name"], fit=judge_best(read_gguf_model(path).info, limits, settings))
-
-
-def _file_of(session: Session, model: Mapping[str, Any], files: Sequence[Path]) -> Path | None:
-    """The model's file, told by its size to the byte, for hashing it would take longer than all else; None when it is not here."""
-    if model["kind"] != GGUF:
-        return None
-    candidates = list(files)
-    with contextlib.suppress(UnknownName):
-        candidates.append(path_of(session, find_entry(model["name"])))
-    return next((path for path in candidates if path.is_file() and path.stat().st_size == model["size"]), None)
-
-
-def check_files(benches: Sequence[Measured], files: Sequence[Path]) -> None:
-    """Raises UsageError for a file that is of no model of these benches."""
-    models = [model for measured in benches for model in measured.content["models"]]
-    for path in files:
-        if not path.is_file():
-            raise UsageError(f"There is no file {path} (--model).", remedy="Name the model's .gguf file.")
-        if path.stat().st_size not in {model["size"] for model in models}:
-            raise UsageError(
-                f"{path} (--model) is none of the models that were measured: those have other sizes.",
-                remedy=f"They are {', '.join(sorted({model['name'] for model in models}))}.",
-            )
 
 
 # how it fits -------------------------------------------------------------------------------------
 
 
-def _table(fits: Sequence[ModelFit], limits: BoardLimits) -> Table:
-    def row(title: str, cells: Iterable[Cell]) -> list[Cell]:
-        return [Cell(text=title), *cells]
+def _table(measured: Measured, foreseen: Sequence[Foreseen], fit: Mapping[str, Any]) -> Table:
+    mark = " EMULATED" if measured.emulated else ""
 
     def sizes(title: str, name: str) -> list[Cell]:
-        values = [getattr(each.fit.need, name) for each in fits]
-        return row(title, (Cell(text=human_bytes(value), value=value) for value in values))
+        return row(title, (each.said["bytes"][name] for each in foreseen))
+
+    def row(title: str, values: Iterable[float | None], mark: str = "") -> list[Cell]:
+        shown = [
+            Cell(text="not known" if value is None else f"{human_bytes(round(value))}{mark}", value=value)
+            for value in values
+        ]
+        return [Cell(text=title), *shown]
 
     return Table(
-        caption=f"What each model takes by its header, against {human_bytes(limits.usable)} (90 % of the "
-        f"{human_bytes(limits.available)} that were available before the bench). The forecast is for the board of the profile.",
-        columns=["", *(each.name for each in fits)],
+        caption="What each model takes with the most demanding of the settings, as it was worked out before anything was sent, against "
+        f"{human_bytes(fit['usable'])} (90 % of the {human_bytes(fit['available'])} that were available); and what was measured.",
+        columns=["", *(each.name for each in foreseen)],
         rows=[
-            row(
-                "verdict",
-                (Cell(text=each.fit.verdict, tone=GOOD if each.fit.verdict == FITS else BAD) for each in fits),
-            ),
+            [
+                Cell(text="verdict"),
+                *(Cell(text=each.verdict, tone=GOOD if each.verdict == FITS else BAD) for each in foreseen),
+            ],
             *(sizes(title, part) for part, title in PARTS),
-            sizes("in all", "total"),
+            row("in all", (each.total for each in foreseen)),
+            row("measured: most memory", (_peak(measured, each) for each in foreseen), mark),
             sizes("read for a token", "read_per_token"),
-            row("forecast of a token", (_forecast(each.fit) for each in fits)),
+            row(
+                "measured: read from storage for a token",
+                (_median(measured, each, "read_per_token") for each in foreseen),
+                mark,
+            ),
+            [Cell(text="forecast of a token"), *(_forecast(each) for each in foreseen)],
+            [Cell(text="measured: a token"), *(_token(measured, each, mark) for each in foreseen)],
         ],
-        numeric=frozenset(range(1, 1 + len(fits))),
+        numeric=frozenset(range(1, 1 + len(foreseen))),
         sortable=False,
     )
 
 
-def _forecast(fit: Fit) -> Cell:
-    if not fit.seconds_per_token:
+def _forecast(each: Foreseen) -> Cell:
+    if each.seconds is None:
         return Cell(text="not known")
-    return Cell(text=f"{number(fit.seconds_per_token, 's')}, bound by {fit.bound_by}", value=fit.seconds_per_token)
+    return Cell(
+        text=f"at least {number(each.seconds, 's')}, bound by {each.said['bound_by']}: {each.said['rate']}",
+        value=each.seconds,
+    )
 
 
-def _draw_memory(measured: Measured, fits: Sequence[ModelFit], limits: BoardLimits, name: str) -> Chart:
-    figure, (axes,) = new_figure(150 + 30 * len(fits))
-    for place, each in enumerate(fits):
+def _token(measured: Measured, each: Foreseen, mark: str) -> Cell:
+    best = _best_decode(measured, each)
+    if best is None:
+        return Cell(text="not measured")
+    seconds = 1 / best["median"]
+    return Cell(text=f"{number(seconds, 's')}{mark} ({measured.short(best)})", value=seconds)
+
+
+def _best_decode(measured: Measured, each: Foreseen) -> Mapping[str, Any] | None:
+    results = [row for row in measured.results_of(DECODE) if row["model"] == each.name and row["unit"] == RATE]
+    return max(results, key=lambda row: row["median"], default=None)
+
+
+def _peak(measured: Measured, each: Foreseen) -> float | None:
+    """Of llama-bench and, where it ran, llama-server."""
+    own = [point.said.get("peak_bytes") for point in measured.points if point.said["model"] == each.name]
+    known = [peak for peak in own if is_number(peak)]
+    served = _median(measured, each, "peak_memory")
+    return max([*known, *([served] if served is not None else [])], default=None)
+
+
+def _median(measured: Measured, each: Foreseen, metric: str) -> float | None:
+    """Of the completions."""
+    results = (measured.content.get("completion") or {}).get("results", ())
+    return next((row["median"] for row in results if row["model"] == each.name and row["metric"] == metric), None)
+
+
+def _draw_memory(measured: Measured, foreseen: Sequence[Foreseen], fit: Mapping[str, Any], name: str) -> Chart:
+    figure, (axes,) = new_figure(150 + 30 * len(foreseen))
+    for place, each in enumerate(foreseen):
         left = 0.0
         for number_of_part, (part, title) in enumerate(PARTS):
-            size = getattr(each.fit.need, part) / GIGA
+            size = each.said["bytes"][part] / GIGA
             axes.barh(
                 *(place, size),
                 left=left,
@@ -161,18 +162,16 @@ def _draw_memory(measured: Measured, fits: Sequence[ModelFit], limits: BoardLimi
                 label=title if not place else None,
             )
             left += size
-    axes.axvline(limits.usable / GIGA, color=ALARM, linewidth=1.6, linestyle=(0, (5, 2)), label="usable memory")
-    axes.set_yticks(range(len(fits)), [named(each.name) for each in fits])
-    axes.set_ylim(len(fits) - 0.4, -0.6)
+    axes.axvline(fit["usable"] / GIGA, color=ALARM, linewidth=1.6, linestyle=(0, (5, 2)), label="usable memory")
+    axes.set_yticks(range(len(foreseen)), [named(each.name) for each in foreseen])
+    axes.set_ylim(len(foreseen) - 0.4, -0.6)
     axes.set_xlabel("GB")
     figure.legend(loc="outside lower left", ncols=2)
-    told = "; ".join(
-        f"{label(each.name)} takes {human_bytes(each.fit.need.total)} and {each.fit.verdict}" for each in fits
-    )
+    told = "; ".join(f"{label(each.name)} takes {human_bytes(each.total)}: {each.verdict}" for each in foreseen)
     title = "Memory that it takes, and memory that there is"
     return Chart(
         title=title,
-        told=f"{title}. {told}; usable are {human_bytes(limits.usable)}.",
+        told=f"{title}. {told}; usable are {human_bytes(fit['usable'])}.",
         caption=f"{measured.board}. Worked out from the models' headers; the line is 90 % of what was available.",
         svg=to_svg(figure, name, title, told),
     )
@@ -181,18 +180,15 @@ def _draw_memory(measured: Measured, fits: Sequence[ModelFit], limits: BoardLimi
 # roofline ----------------------------------------------------------------------------------------
 
 
-def draw_roofline(measured: Measured, fits: Sequence[ModelFit], limits: BoardLimits, name: str) -> Chart | None:
-    """Measured decoding below the ceilings of memory and storage; None where those or the bytes are not known."""
-    roofs = {"memory": limits.memory_rate, "storage": limits.storage_rate}
-    roofs = {title: rate for title, rate in roofs.items() if rate}
-    points = []
-    for each in fits:
-        results = [row for row in measured.results_of(DECODE) if row["model"] == each.name and row["unit"] == RATE]
-        if results:
-            points.append((each, max(results, key=lambda row: row["median"])))
+def draw_roofline(
+    measured: Measured, foreseen: Sequence[Foreseen], rates: Mapping[str, Any], name: str
+) -> Chart | None:
+    """Measured decoding below the ceilings of memory and storage; None where those are not known, or nothing was decoded."""
+    roofs = {title: rates[title] for title in ("memory", "storage") if rates[title]}
+    points = [(each, row) for each in foreseen if (row := _best_decode(measured, each)) is not None]
     if not points or not roofs:
         return None
-    sizes = [each.fit.need.read_per_token / GIGA for each, _ in points]
+    sizes = [each.read_per_token / GIGA for each, _ in points]
     low, high = min(sizes) / 3, max(sizes) * 3
     figure, (axes,) = new_figure(270)
     for place, (title, rate) in enumerate(roofs.items()):
@@ -203,7 +199,7 @@ def draw_roofline(measured: Measured, fits: Sequence[ModelFit], limits: BoardLim
             linewidth=1.8,
             label=f"{title}, {number(rate / GIGA)} GB/s",
         )
-    for place, ((each, row), size) in enumerate(zip(points, sizes, strict=True)):
+    for place, ((_, row), size) in enumerate(zip(points, sizes, strict=True)):
         flagged = measured.is_flagged(row)
         colour = SERIES[place % len(SERIES)]
         axes.plot(
@@ -214,7 +210,7 @@ def draw_roofline(measured: Measured, fits: Sequence[ModelFit], limits: BoardLim
             color=colour,
             markerfacecolor=PAPER if flagged else colour,
             markeredgewidth=1.6,
-            label=f"{named(each.name)}, {row['threads']} threads",
+            label=named(str(row["configuration"])),
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -236,9 +232,10 @@ def draw_roofline(measured: Measured, fits: Sequence[ModelFit], limits: BoardLim
         for (each, row), size in zip(points, sizes, strict=True)
     )
     title = "Decoding against what memory and storage allow"
+    of_board = [title for title in roofs if title not in ((rates["measured"] or {}).get("which") or ())]
     doubt = (
-        " The ceilings are the real board's, the points are qemu's: they do not belong together."
-        if measured.emulated
+        f" The ceiling of {' and '.join(of_board)} is the real board's, the points are qemu's: they do not belong together."
+        if measured.emulated and of_board
         else ""
     )
     return Chart(

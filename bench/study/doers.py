@@ -56,7 +56,6 @@ def do_bench(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, Any
     from bench.record import read_bench
     from bench.request import BenchRequest
     from bench.resume import request_of
-    from bench.verdict import judge_bench
 
     asked = {**BENCH_DEFAULTS, **cell.parameters["bench"]}
     check_tokens(asked["prompt"], asked["generate"])
@@ -76,7 +75,7 @@ def do_bench(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, Any
     )
 
     def begin() -> Path:
-        return measure_llama(judge_bench(session, request, anyway=False), request).record
+        return measure_llama(session, request).record
 
     def go_on(folder: Path) -> Path:
         return measure_llama(session, request_of(folder, "llama", at_most=at_most, ask=False)).record

@@ -13,7 +13,6 @@ from bench.report.document import BAD, GOOD, NOTE, Block, Cell, Document, Notice
 from bench.report.html import GENERATOR, render_html
 from bench.report.markdown import render_markdown
 from bench.report.measured import Measured, read_measured
-from bench.report.memory import memory_blocks
 from bench.report.svg import drawing
 from bench.report.write import check_place, write_page
 from bench.study.answers_sections import accuracy_section, comparison_with
@@ -104,8 +103,7 @@ def _document(
     if len(benches) > 1:
         sections.append(comparison_section(benches))
     for place, measured in enumerate(benches):
-        name = f"r{place}"
-        sections.append(bench_section(measured, name, memory_blocks(session, measured, (), name)))
+        sections.append(bench_section(measured, f"r{place}"))
     return Document(
         title=f"{'EMULATED: ' if emulated else ''}{study.title}",
         lead=f"Report of ohforge on the study {study.path.name}.",

@@ -196,7 +196,7 @@ def _run_init(
         while (ended := _run_hdcd(daemon, limits, report, shown=view.shown)) != IDLE_EXIT:
             report = -1
             if ended == REBOOT_EXIT:
-                view.end_programs()
+                view.restart()
             view.show_daemon()
     except OhforgeError as error:
         _report(report_to, {"class": type(error).__name__, "message": error.message, "remedy": error.remedy})

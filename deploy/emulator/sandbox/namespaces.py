@@ -29,7 +29,7 @@ from deploy.emulator.sandbox import syscalls as sys
 from deploy.emulator.sandbox.binfmt import register_emulators
 from deploy.emulator.sandbox.confinement import confine
 from deploy.emulator.sandbox.plan import Plan
-from deploy.emulator.sandbox.rootfs import DAEMON_SHOWN, DISK_FOLDERS, INIT, lay_out
+from deploy.emulator.sandbox.rootfs import BOOT, DAEMON_SHOWN, DISK_FOLDERS, INIT, boot_text, lay_out
 from deploy.emulator.sandbox.views import Started, is_program_of, list_processes, on_terminal
 
 ROOT_BYTES = 512 * 1024 * 1024
@@ -87,9 +87,9 @@ def build_sandbox(plan: Plan, folder: int) -> NamespaceView:
         _mount_devices(root)
         sys.hide_process()
         inside = Inside.start(root / "proc")
-        _show_proc(root, plan.files.proc)
         register_emulators(root, plan.tools, plan.arches, plan.registered)
         _shut_proc(root)
+        _show_proc(root, plan.files.proc)
         if not plan.network:
             _bring_up_loopback()
         sys.set_host_name(plan.host_name)
@@ -213,7 +213,7 @@ def _show_proc(root: Path, names: Iterable[str]) -> None:
 
 
 def _shut_proc(root: Path) -> None:
-    """Last, since it also covers the board's binfmt_misc, which goes on to work unseen."""
+    """Not before the board's binfmt_misc is there, which this covers, and which goes on to work unseen."""
     flags = sys.MS_RDONLY | sys.MS_NOSUID | sys.MS_NODEV | sys.MS_NOEXEC
     for name in READ_ONLY_PROC:
         place = root / "proc" / name
@@ -273,9 +273,10 @@ class NamespaceView:
         # Namespace, capabilities and refused calls belong to a thread: one thread starts all programs.
         self._starter = ThreadPoolExecutor(max_workers=1, initializer=self._move_in)
 
-    def end_programs(self) -> None:
-        """Kills all programs, as a reboot does."""
+    def restart(self) -> None:
+        """Kills all programs, as a reboot does, which the board can tell afterwards."""
         self._inside.end_programs()
+        Path("/proc", BOOT).write_text(boot_text())
 
     def show_daemon(self) -> None:
         """Shows the board's programs a daemon that was started anew; to be called by the parent of the one before."""

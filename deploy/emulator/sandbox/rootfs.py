@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ PARAMETERS_SET = "/data/.emulator-param"
 """Where the board's ``param`` keeps what was set."""
 INIT, DAEMON_SHOWN = "system/emulator/init", "system/emulator/hdcd"
 """What the board's programs see as its first process and as its daemon: both only wait."""
+BOOT = "sys/kernel/random/boot_id"
+"""In /proc."""
 SCRIPTS = Path(__file__).parent / "scripts"
 PAGE_KIB = 4
 
@@ -121,7 +124,9 @@ def lay_out(root: Path, files: RootFiles, tools: Tools, libraries: dict[str, Pat
         file.write_text(text)
         file.chmod(0o755 if path in files.executable else 0o644)
     for name, text in files.proc.items():
-        (root / "system/emulator/proc" / name).write_text(text)
+        place = root / "system/emulator/proc" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
     for name, program in _programs(tools).items():
         copy_marked(program, root / name)
     for path, library in tools.libraries.items():
@@ -206,7 +211,13 @@ def _proc_files(profile: Profile, shown: Emulation) -> dict[str, str]:
         "meminfo": memory_text(memory["total"], memory["available"], memory["swap"]),
         "version": f"Linux version {shown.kernel} (emulated board, programs run under qemu-user) {shown.kernel_build}\n",
         "cmdline": shown.boot_line + "\n",
+        BOOT: boot_text(),
     }
+
+
+def boot_text() -> str:
+    """/proc/sys/kernel/random/boot_id, another one after each start."""
+    return f"{uuid.uuid4()}\n"
 
 
 def memory_text(total: int, available: int, swap: int, swap_free: int | None = None) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bench import cooling
+from bench import cooling, measure
 from bench.llama import measure_llama
 from bench.record import read_bench
 from core.patience import Patience
@@ -52,9 +52,12 @@ def own_boards(home: Path, shared_cache: Path, tmp_path: Path, monkeypatch: pyte
 def measured(session: Session, board: Board, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     """A bench on the board with some settings; `end` is what its script does last in a repetition, `$c` counts its calls."""
 
-    def measure(end: str = "", *, settings: dict[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
+    def measure(
+        end: str = "", *, settings: dict[str, Any] | None = None, speed: dict[str, str] | None = None, **asked: Any
+    ) -> dict[str, Any]:
         create_board(SERIAL, home=home, **(settings or {}))
-        program = write_bench(tmp_path, counter=Path(TMP) / "counter", end=f'[ "$n" = 2 ] || {{ {end or ":"}; }}')
+        end = f'[ "$n" = 2 ] || {{ {end or ":"}; }}'
+        program = write_bench(tmp_path, counter=Path(TMP) / "counter", end=end, **(speed or {}))
         use_bench(monkeypatch, program, board, conditions=None)
         request = bench_of(write_tiny_gguf(tmp_path / "tiny.gguf"), **{"threads": (1,), "repetitions": "1", **asked})
         outcome = measure_llama(session.with_settings(run_engine="auto"), request)
@@ -103,6 +106,59 @@ def test_throttling_and_other_load_are_flagged_and_a_start_temperature_is_waited
     assert "warm-start" not in found and content["valid"] is False
     assert content["plan"]["start_below"] == 43.0
     assert content["board"]["facts"]["parameters"]["const.build.ver.physical"] == "emulated, played: throttle"
+
+
+BY_CLOCK = {"decode_ns": f"(100000000 * 1992 / ($(cat {CPUFREQ}/scaling_cur_freq) / 1000))"}
+"""A program that takes as long for a token as the board's clock lets it."""
+
+
+def set_clock(kilohertz: str) -> str:
+    return f"for f in scaling_max_freq scaling_cur_freq; do echo {kilohertz} >{CPUFREQ}/$f; done"
+
+
+def test_a_board_that_becomes_slower_from_one_repetition_to_the_next_is_flagged(
+    measured: Measure, board: Board
+) -> None:
+    # $c counts the calls: 1 is the probe, 2 the warm-up. After each the clock goes down by a step of 140 MHz.
+    said(board, f"rm -f {TMP}/counter")
+    content = measured(
+        set_clock("$((1992000 - c * 140000))"), speed=BY_CLOCK, n_prompt=0, repetitions="6", start_below=50.0
+    )
+    said(board, set_clock("1992000"))
+    found = sentences(content)
+    assert {"drift", "frequency-drop", "throttled"} <= set(found)
+    # The first two repetitions at 1712 and 1572 MHz, the last two at 1152 and 1012: 1082 / 1642.
+    assert found["drift"] == "decode became 34% slower from the first third of the repetitions to the last"
+    assert "imprecise" not in found and "outliers" not in found
+
+
+def test_one_repetition_at_another_clock_and_one_that_began_warm_are_flagged(measured: Measure, board: Board) -> None:
+    # Call 5 is the third repetition: before it the board is made slow and hot, after it it is as before.
+    said(board, f"rm -f {TMP}/counter")
+    hot, calm = (f"echo {degrees} >{ZONES}/thermal_zone0/temp" for degrees in (61000, 42500))
+    slow = f"case $c in 4) {set_clock('1104000')}; {hot};; 5) {set_clock('1992000')}; {calm};; esac"
+    content = measured(slow, speed=BY_CLOCK, n_prompt=0, repetitions="6", start_below=50.0, cool_within=0.2)
+    found = sentences(content)
+    assert found["outliers"] == "decode of repetition 3 lies apart from the others"
+    assert found["warm-start"] == "the board had 61 °C at the start of repetition 3; below 50 was asked for"
+
+
+def test_a_board_that_is_started_anew_between_two_repetitions_is_flagged(
+    measured: Measure, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = 0
+
+    def wait(*_: object) -> float:
+        nonlocal starts
+        starts += 1
+        if starts == 3:  # Before the first repetition that counts.
+            stop_board(create_board(SERIAL, home=home))
+        return 40.0
+
+    monkeypatch.setattr(measure, "wait_until_cool", wait)
+    found = sentences(measured(repetitions="1", start_below=50.0, n_prompt=0))
+    assert found["restarted"] == "the board was started anew meanwhile"
+    assert found["imprecise"] == "decode has 1 samples; the interval of a median takes 6"
 
 
 def test_swapping_is_flagged(measured: Measure) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bench.report.build import ReportRequest, make_report
 from core.session import Session
-from tests.shared.bench_records import write_bench_record
+from tests.shared.bench_records import add_completions, foreseen, write_bench_record
 from tests.support.browser import Visit, find_chromium, visit
 
 CHROMIUM = find_chromium()
@@ -45,12 +46,12 @@ def look(page: str, folder: Path, script: str = LOOK, *, dark: bool = False) -> 
 
 
 def test_a_report_on_a_telephone_asks_for_nothing_has_no_error_and_fits(session: Session, tmp_path: Path) -> None:
+    models = ("Meta-Llama-3.1-8B-Instruct-Q4_K_M", "</script><script>alert(1)//" + "x" * 200)
     record = write_bench_record(
-        tmp_path / "runs",
-        models=("Meta-Llama-3.1-8B-Instruct-Q4_K_M", "</script><script>alert(1)//" + "x" * 200),
-        emulated=True,
-        serial="emulated-dayu200",
+        tmp_path / "runs", models=models, emulated=True, serial="emulated-dayu200", fit=foreseen(*models)
     )
+    content = json.loads((record / "record.json").read_text())
+    (record / "record.json").write_text(json.dumps({**content, "completion": add_completions(record)}))
     made = make_report(session, ReportRequest(records=(record,), output=str(tmp_path / "report.html")))
     page = made.path.read_text(encoding="utf-8")
     light = look(page, tmp_path / "light")
@@ -61,7 +62,7 @@ def test_a_report_on_a_telephone_asks_for_nothing_has_no_error_and_fits(session:
     assert (up, down) == (sorted(up), sorted(up, reverse=True))
     assert len(set(up)) == 12
     assert (seen["names"], seen["sorted"]) == (sorted(seen["names"], key=str.lower), "ascending")
-    assert seen["drawings"] == 5
+    assert seen["drawings"] == 8
     assert seen["letters"] >= 9
     dark = look(page, tmp_path / "dark", dark=True)
     assert (dark.console, dark.asked) == ([], [])

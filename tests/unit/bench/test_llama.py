@@ -14,7 +14,16 @@ from bench.conditions import parse_conditions
 from bench.llama import measure_llama, read_axes
 from bench.record import read_bench
 from bench.series import read_series
-from core.errors import ConditionsNotMet, Interrupted, LostConnection, ProgramFailed, RunError, TakesTooLong, UsageError
+from core.errors import (
+    ConditionsNotMet,
+    Interrupted,
+    LostConnection,
+    NotEnoughMemory,
+    ProgramFailed,
+    RunError,
+    TakesTooLong,
+    UsageError,
+)
 from core.patience import Patience
 from core.record_folder import check_record
 from core.session import Session
@@ -59,6 +68,20 @@ def test_a_bench_gives_the_medians_of_its_samples_and_a_record_that_holds(
     answer = outcome.as_json()
     assert answer["metrics"]["tiny, 2 threads, decode"]["median"] == 20.0
     assert {"record", "valid", "flags", "series"} <= set(answer)
+
+
+def test_a_model_that_does_not_fit_is_measured_when_it_is_asked_for_anyway_and_the_record_keeps_what_was_foreseen(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bench(monkeypatch, write_bench(tmp_path), board)
+    board.replies = {r"MemAvailable: +\d+ kB": "MemAvailable: 8192 kB"}
+    with pytest.raises(NotEnoughMemory, match="does not fit"):
+        measure_llama(session, bench_of(model, repetitions="1"))
+    assert not list(session.settings.runs.glob("*")) and "send" not in board.calls
+    outcome = measure_llama(session, bench_of(model, repetitions="1", anyway=True))
+    (said,) = outcome.as_json()["fit"]["models"]
+    assert (said["model"], said["verdict"]) == ("tiny", "does not fit")
+    assert read_bench(outcome.record)["fit"]["available"] == 8 << 20
 
 
 def test_the_warm_up_is_kept_apart_and_every_run_has_its_own_record(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from typing import Any
 
 import pytest
 
-from bench.llama import LlamaBench, check_tokens, read_axes
+from bench.llama import LlamaBench, check_tokens, read_axes, read_tokens
 from bench.plan import (
     Configuration,
     Plan,
@@ -20,6 +21,7 @@ from bench.plan import (
     sweep_threads,
 )
 from bench.probe import ShortRun, probe
+from bench.request import BenchRequest
 from bench.series import Timing
 from core.errors import UsageError
 
@@ -45,10 +47,24 @@ def test_threads_are_a_list_without_0() -> None:
             read_threads(text)
 
 
-@pytest.mark.parametrize(("prompt", "generate"), [(0, 0), (-1, 4), (4, -1)])
-def test_nothing_to_measure_is_refused(prompt: int, generate: int) -> None:
+def test_nothing_to_measure_is_refused() -> None:
     with pytest.raises(UsageError, match="nothing to measure"):
-        check_tokens(prompt, generate)
+        check_tokens(0, 0)
+    check_tokens(None, 0)  # The usual number of tokens of a prompt.
+    assert (read_tokens("--prompt", "0"), read_tokens("--prompt", "12"), read_tokens("--prompt", "")) == (0, 12, None)
+    for text in ("-1", "8,16", "many"):
+        with pytest.raises(UsageError, match="--prompt"):
+            read_tokens("--prompt", text)
+
+
+def test_what_was_not_said_is_less_on_an_emulated_board_and_threads_are_not_more_than_this_computer_has() -> None:
+    asked = BenchRequest(models=("m",), n_prompt=None, n_gen=5, seed=1, at_most=60.0)
+    cores = len(os.sched_getaffinity(0))
+    board = asked.on(emulated=False).plan(64, emulated=False)
+    emulated = asked.on(emulated=True).plan(64, emulated=True)
+    assert (board.n_prompt, board.n_gen, board.threads[-1], board.repetitions.within) == (128, 5, 64, 0.05)
+    assert (emulated.n_prompt, emulated.n_gen, emulated.threads[-1]) == (16, 5, min(cores, 64))
+    assert (emulated.repetitions.least, emulated.repetitions.most, emulated.repetitions.within) == (6, 6, None)
 
 
 def test_the_sweep_goes_by_powers_of_two_to_all_cores() -> None:

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from bench import verdict
 from bench.fit_board import most_demanding
 from bench.plan import Repetitions
 from bench.request import BenchRequest
-from bench.verdict import judge_bench, read_settings, tell_verdict
+from bench.verdict import foresee, read_settings, tell_verdict
 from core.errors import NotEnoughMemory
 from core.session import Session
 from deploy.board.profiles import load_profile
 from deploy.launch import launch
-from deploy.launch.launch import run_model
+from deploy.launch.launch import Launch, run_model
 from deploy.launch.request import LaunchRequest
 from native.models import models
 from native.models.llama_memory import LlamaSettings
+from native.models.models import find_model
 from tests.shared.shape_gguf import write_shapes
 from tests.support.local_board import LocalBoard
+from tests.support.run_requests import make_request
 from tests.unit.native.models.test_llama_memory import Q2_K, llama_8b
-from toolchains.host_toolchain import ToolchainChoice
 
 GB = 1_000_000_000
 SIX = Repetitions(least=6, most=6, within=None)
@@ -40,7 +40,6 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBoard:
     monkeypatch.setattr(launch, "choose_board", lambda *_: board)
     monkeypatch.setattr(launch, "choose_build", lambda *_: build)
     monkeypatch.setattr(launch, "_perform", lambda *_: "run")
-    monkeypatch.setattr(verdict, "choose_board", lambda *_: board)
     monkeypatch.setattr(models, "sha256_file", lambda _: "0" * 64)  # Of gigabytes that are a hole.
     return board
 
@@ -112,24 +111,32 @@ def test_a_model_that_is_larger_than_the_whole_memory_is_refused_unless_it_is_as
     assert "storage-bound" in capsys.readouterr().err
 
 
-def test_a_bench_refuses_what_does_not_fit_and_measures_it_anyway(
-    session: Session, board: LocalBoard, model: Path
+def test_a_bench_refuses_what_does_not_fit_and_its_record_keeps_what_was_foreseen(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path
 ) -> None:
     with_memory(board, 2, 0.3)
     request = BenchRequest(
         models=(str(model),),
-        choice=ToolchainChoice(toolchain="zig", arch="arm64"),
         n_prompt=512,
         n_gen=32,
         repetitions=SIX,
         seed=1,
         at_most=60.0,
     )
+    made = Launch(board=board, run=make_request(tmp_path / "llama-bench"), build=launch.choose_build())
+    models = [find_model(session, str(model))]
     with pytest.raises(NotEnoughMemory, match="does not fit") as caught:
-        judge_bench(session, request, anyway=False)
+        foresee(session, made, models, request)
     assert "--anyway" in caught.value.remedy
     assert "--no-repack" not in caught.value.remedy
-    assert judge_bench(session, request, anyway=True).settings.require_memory is False
+    foreseen = foresee(session.with_settings(require_memory=False), made, models, request)
+    assert foreseen is not None
+    assert (foreseen["available"], foreseen["rates"]["storage"]) == (int(0.3 * GB / 1024) * 1024, 161.6e6)
+    (said,) = foreseen["models"]
+    assert (said["model"], said["verdict"], said["seconds_per_token"]) == ("8b", "does not fit", None)
+    # MiB as llama.cpp logs them for these shapes; 512 tokens of a prompt, so that many in the context.
+    logged = {"weights": 3024.38, "repack": 482.98, "kv": 64, "compute": 266.5, "output": 0.49}
+    assert {part: said["bytes"][part] / (1 << 20) for part in logged} == pytest.approx(logged, abs=0.1, rel=0)
 
 
 def test_the_most_demanding_of_a_benchs_combinations_is_judged() -> None:

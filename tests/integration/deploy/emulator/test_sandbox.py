@@ -79,12 +79,17 @@ def test_a_board_whose_folder_is_removed_ends(own: Hdc) -> None:
     wait_until("the end of the board", lambda: not _processes_of(board.serial, own))
 
 
-def test_a_reboot_ends_all_programs_and_keeps_the_disk(own: Hdc) -> None:
+def test_a_reboot_ends_all_programs_and_keeps_the_disk_and_the_kernel_tells_it(own: Hdc) -> None:
     own.shell(f"sleep 600 </dev/null >/dev/null 2>&1 & echo written >{TMP}/kept")
+    boot = own.shell("cat /proc/sys/kernel/random/boot_id")
+    assert own.shell("cat /proc/sys/kernel/random/boot_id") == boot
+    assert boot.strip() != Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     assert own.board("target", "boot") == b""
     assert own.board("shell", "echo hi ") == b"[Fail][E001005] Device not found or connected\r\n"
     own.board("wait")
     assert own.shell(f"cat {TMP}/kept; ps -A -o ARGS | grep -c '^sleep 600'") == b"written\n0\n"
+    assert len(own.shell("cat /proc/sys/kernel/random/boot_id")) == len(boot) == 37
+    assert own.shell("cat /proc/sys/kernel/random/boot_id") != boot
 
 
 def test_a_restart_of_the_daemon_keeps_the_programs(own: Hdc) -> None:

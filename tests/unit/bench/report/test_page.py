@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 
 from bench import llama
+from bench.fit import BoardLimits, foreseen_json, judge
 from bench.report import build
 from bench.report.build import Report, ReportRequest, make_report
 from bench.request import BenchRequest
 from commands.program import OhforgeProgram
 from core.errors import InvalidData, UnknownName, UsageError
 from core.session import PROJECT, Session
+from native.formats.gguf import read_gguf
+from native.models.llama_memory import LlamaSettings
 from tests.shared.bench_records import write_bench_record
 from tests.shared.shape_gguf import write_shapes
 from tests.support.pages import Element, read_page, rows_of
@@ -205,28 +208,31 @@ def test_a_model_that_is_read_from_storage_lies_on_its_line_as_the_study_measure
 ) -> None:
     model = write_shapes(tmp_path / "8b-q2.gguf", *llama_8b(Q2_K))
     name, seconds = "8b-q2", 18.18
-    record = write_bench_record(tmp_path / "runs", models=(name,), threads=(4,), size=model.stat().st_size)
+    limits = BoardLimits(available=1342177280, memory_rate=6.2e9, storage_rate=161.6e6)
+    said = foreseen_json(judge(read_gguf(model), limits, LlamaSettings()))
+    fit = {**limits.as_json(), "models": [{"model": name, **said, "rate": "161.6 MB/s of the board's profile"}]}
+    model.unlink()  # It takes no file but the record.
+    record = write_bench_record(tmp_path / "runs", models=(name,), threads=(4,), fit=fit)
     content = json.loads((record / "record.json").read_text())
     content["results"][1] |= {"median": 1 / seconds, "low": 1 / 19.0, "high": 1 / 17.5}
     (record / "record.json").write_text(json.dumps(content))
-    page = page_of(report(session, record, models=(model,)))
+    page = page_of(report(session, record))
     rows = {row[0]: row[1] for row in rows_of(page, "What each model takes")}
     assert rows["verdict"] == "storage-bound"
     assert rows["read for a token"] == "3.0 GB"  # 2,998,919,424 bytes: all weights but the table of tokens
-    assert rows["forecast of a token"] == "18.56 s, bound by storage"
+    assert rows["forecast of a token"] == "at least 18.56 s, bound by storage: 161.6 MB/s of the board's profile"
+    assert rows["measured: a token"] == "18.18 s (4 threads)"
+    assert rows["measured: most memory"] == "177.0 MB"  # That of the samples.
+    assert rows["measured: read from storage for a token"] == "not known"
     (drawing,) = (each for each in page.all("svg") if each.text.startswith("Decoding against"))
     # 2.998919424 GB in 18.18 s are 164.96 MB/s, of 161.6 that the profile has, and of 6200.
     assert "102 % of what storage allows" in drawing.text
     assert "2.66 % of what memory allows" in drawing.text
 
 
-def test_a_file_that_is_of_no_model_that_was_measured_is_refused(session: Session, tmp_path: Path) -> None:
-    record = write_bench_record(tmp_path / "runs")
-    (tmp_path / "other.gguf").write_bytes(b"GGUF")
-    with pytest.raises(UsageError, match="other sizes"):
-        report(session, record, models=(tmp_path / "other.gguf",))
-    with pytest.raises(UsageError, match="no file"):
-        report(session, record, models=(tmp_path / "nothing.gguf",))
+def test_of_a_record_without_what_was_foreseen_that_is_said(session: Session, tmp_path: Path) -> None:
+    text = page_of(report(session, write_bench_record(tmp_path / "runs"))).text
+    assert "What it takes of the memory is not in the record" in text
 
 
 def test_a_bench_that_was_stopped_is_shown_as_far_as_it_came_and_is_not_judged(

@@ -145,7 +145,6 @@ def test_a_bench_is_asked_for_with_all_that_the_study_says(
         return SimpleNamespace(record=tmp_path)
 
     monkeypatch.setattr("bench.llama.measure_llama", measure)
-    monkeypatch.setattr("bench.verdict.judge_bench", lambda session, request, anyway: session)
     asked = {"prompt": 16, "threads": [1, 2], "settings": {"cache-k": ["f16", "q8_0"], "depth": [0, 512]}}
     cell = Cell(kind=BENCH, parameters={**SOURCE, "board": "dayu200", "bench": asked}, after=("made",))
     assert do_bench(session, cell, {"made": MADE}) == {"record": str(tmp_path)}

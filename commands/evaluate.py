@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, FlagGroup, command
 from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_duration
-from deploy.launch.server_settings import ServerSettings
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
     from bench.eval.request import EvalPlan
     from core.session import Session
+    from deploy.launch.server_settings import ServerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +67,31 @@ QUESTIONS = FlagGroup(
     },
 )
 
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """How the server that is started keeps what it has in memory, as it was typed."""
+
+    load_mode: str = ""
+    cache_k: str = ""
+    cache_v: str = ""
+    context: int = 0
+    slots: int = 0
+    prompt_cache: bool | None = None
+    cache_reuse: int = 0
+    draft: str = ""
+    draft_tokens: int = 0
+
+    def read(self) -> ServerSettings:
+        """The same, understood. Raises UsageError."""
+        from deploy.launch.server_settings import ServerSettings
+
+        return ServerSettings(**asdict(self))
+
+
 MEMORY = FlagGroup(
     title="Memory of the server that is started",
-    type=ServerSettings,
+    type=Memory,
     help={
         "load-mode": "How the model's file comes into memory: auto, none, mmap, mlock, mmap+mlock, dio (direct reading).",
         "cache-k": "Type of the cached keys, such as q8_0; default: f16.",
@@ -131,7 +153,7 @@ def grade(session: Session, file: str, math_verify: bool = False) -> Answer:
 def gsm8k(
     session: Session,
     questions: Questions,
-    memory: ServerSettings,
+    memory: Memory,
     choice: ToolchainChoice,
     model: str = "",
     endpoint: str = "",
@@ -159,7 +181,7 @@ def gsm8k(
         choice=choice,
         threads=threads,
         silence=silence,
-        plan=questions.read(memory),
+        plan=questions.read(memory.read()),
         resume=find_eval(session, resume) if resume else None,
         at_most=read_duration("--at-most", at_most) if at_most else None,
     )

@@ -105,6 +105,7 @@ def do_evaluate(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, 
         endpoint=known.get("url", ""),
         on_host=bool(known.get("on_host")),
         board=known.get("board", ""),
+        threads=known.get("threads", 0),
         plan=plan,
     )
 

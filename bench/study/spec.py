@@ -137,7 +137,8 @@ class Study:
         for settings in self.servers:
             said = settings.as_json()
             draft = {"draft_sha256": self.drafts[settings.draft]} if settings.draft else {}
-            yield from self._evaluations({**where, **({"server": said} if said else {}), **draft}, after)
+            threads = {"threads": self.asked["threads"]} if "threads" in self.asked else {}
+            yield from self._evaluations({**where, **({"server": said} if said else {}), **draft, **threads}, after)
 
     def _evaluations(self, where: Mapping[str, Any], after: tuple[str, ...]) -> Iterator[Cell]:
         asked = self.content.get("evaluate")

@@ -79,9 +79,10 @@ def test_a_quantisation_is_made_anew_where_a_half_one_was_left(
 
 
 def test_answers_are_asked_of_the_model_that_was_made(session: Session, evaluated: list[EvalRequest]) -> None:
-    do_evaluate(session, evaluation(), {"made": MADE})
+    do_evaluate(session, evaluation(threads=3), {"made": MADE})
     (request,) = evaluated
     assert (request.model, request.on_host, request.board, request.resume) == (MADE["path"], True, "", None)
+    assert request.threads == 3
     plan = request.plan
     assert (plan.data, plan.limit, plan.seed, plan.budgets, plan.max_tokens) == ("example", 5, 7, (16, 32), 64)
 

@@ -24,8 +24,10 @@ def regime_of_bench(folder: Path, configuration: str) -> str:
 
 
 def regime_of_server(content: Mapping[str, Any]) -> str:
-    """Of the server that answered an evaluation: the file is read once, by loading it, or more than that."""
+    """Of the server that answered an evaluation: by what it read for each token, once the file was loaded."""
     size, used = content["model"]["size"], content.get("used") or {}
-    if not size or used.get("read_bytes") is None:
+    tokens = content["results"][-1]["generated"] if content["results"] else 0
+    # Of a draft model's file nobody knows here how large it is.
+    if not size or not tokens or used.get("read_bytes") is None or content["plan"].get("settings", {}).get("draft"):
         return NOT_KNOWN
-    return IN_RAM if used["read_bytes"] <= (1 + READ_SHARE) * size else STORAGE_BOUND
+    return STORAGE_BOUND if (used["read_bytes"] - size) / tokens > READ_SHARE * size else IN_RAM

@@ -241,7 +241,7 @@ class _Evaluation:
         finally:
             self.answers.close()
         self._save(because)
-        self.record.save(used=self._look_at_use())
+        self.record.save(used=self.server.used())
         self.record.end("done")
         return EvalOutcome(record=self.record.folder, content=self.record.content)
 
@@ -394,12 +394,6 @@ class _Evaluation:
                 f"questions will be asked, and the interval is then {widths[0]} points wide instead of {widths[1]}; "
                 f"`--limit {fitting}` asks so many from the start"
             )
-
-    def _look_at_use(self) -> dict[str, Any] | None:
-        with contextlib.suppress(OhforgeError):
-            used = self.server.use()
-            return dataclasses.asdict(used) if used is not None else None
-        return None
 
     def _save(self, because: str | None) -> None:
         complete = self.progress.complete_items()

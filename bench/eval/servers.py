@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from bench.endpoint.interfaces import LlamaCompletion, OpenAiChat
 from bench.eval.asking import Asker, MessageAsker, TokenAsker
 from bench.eval.request import EvalPlan, EvalRequest
 from core.dry import Would
-from core.errors import UsageError
+from core.errors import OhforgeError, UsageError
 from core.session import Session
 
 if TYPE_CHECKING:
@@ -45,6 +45,13 @@ class Server:
     """Raises what has ended the server or the way to it; to be called when it does not answer."""
     use: Callable[[], ProcessUse | None] = lambda: None
     """What it has used so far, where ohforge can look. Raises what asking the board raises."""
+
+    def used(self) -> dict[str, Any] | None:
+        """The same for a record; None where nobody can look, or the board does not answer."""
+        with contextlib.suppress(OhforgeError):
+            found = self.use()
+            return asdict(found) if found is not None else None
+        return None
 
 
 @contextlib.contextmanager

@@ -14,11 +14,12 @@ from bench.series import DECODE, PREFILL, Timing
 from core.dry import Would
 from core.errors import RunError, UsageError
 from core.session import Session
+from deploy.launch.server_settings import LOAD_MODES, SHARED_FLAGS
 from native.models.llama_memory import KV_TYPES
 from native.recipe.runspec import RunSpec
 
 PROBE_PROMPT, PROBE_TOKENS = 8, 2
-FLAGS = {"batch": "-b", "ubatch": "-ub", "depth": "-d", "cache-k": "-ctk", "cache-v": "-ctv", "repack": "--repack"}
+FLAGS = {"batch": "-b", "ubatch": "-ub", "depth": "-d", "repack": "--repack", **SHARED_FLAGS}
 """The settings by the flags of llama-bench."""
 
 
@@ -55,7 +56,14 @@ def check_tokens(n_prompt: int | None, n_gen: int | None) -> None:
 
 
 def read_axes(
-    *, batch: str = "", ubatch: str = "", depth: str = "", cache_k: str = "", cache_v: str = "", repack: str = ""
+    *,
+    batch: str = "",
+    ubatch: str = "",
+    depth: str = "",
+    cache_k: str = "",
+    cache_v: str = "",
+    repack: str = "",
+    load_mode: str = "",
 ) -> dict[str, tuple[Value, ...]]:
     """The settings whose flags were given, each with its values. Raises UsageError."""
     found = {
@@ -65,6 +73,7 @@ def read_axes(
         "cache-k": read_axis("--cache-k", cache_k, known=KV_TYPES),
         "cache-v": read_axis("--cache-v", cache_v, known=KV_TYPES),
         "repack": read_axis("--repack", repack, known=("on", "off")),
+        "load-mode": read_axis("--load-mode", load_mode, known=LOAD_MODES),
     }
     return {name: values for name, values in found.items() if values}
 

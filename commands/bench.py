@@ -105,6 +105,7 @@ MODEL_HELP = "file, or a name that `ohforge model.list` shows; may be given agai
         "cache-k": "Types of the cached keys to measure, such as f16,q8_0.",
         "cache-v": "Types of the cached values.",
         "repack": "Whether weights are copied into another order for the CPU: on, off or on,off.",
+        "load-mode": "How the model's file comes into memory: auto, none, mmap, mlock, mmap+mlock, dio (direct reading).",
         "completions": "Completions through llama-server that count, of each model with its best thread count: time to the "
         "first token and of every further one, loading, memory, page faults, reads; 0: none.",
         "anyway": "Measure a model that does not fit into the board's memory, too.",
@@ -124,6 +125,7 @@ def llama(
     cache_k: str = "",
     cache_v: str = "",
     repack: str = "",
+    load_mode: str = "",
     completions: int = 0,
     anyway: bool = False,
 ) -> Answer:
@@ -137,7 +139,8 @@ def llama(
         n_prompt, n_gen = read_tokens("--prompt", prompt), read_tokens("--generate", generate)
         check_tokens(n_prompt, n_gen)
         check_plan(completions, n_prompt, n_gen)
-        axes = read_axes(batch=batch, ubatch=ubatch, depth=depth, cache_k=cache_k, cache_v=cache_v, repack=repack)
+        memory = {"cache_k": cache_k, "cache_v": cache_v, "repack": repack, "load_mode": load_mode}
+        axes = read_axes(batch=batch, ubatch=ubatch, depth=depth, **memory)
         request = discipline.read(
             session, choice, model or [], board, n_prompt=n_prompt, n_gen=n_gen, axes=axes, completions=completions
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, FlagGroup, command
@@ -12,6 +12,7 @@ from toolchains.host_toolchain import ToolchainChoice
 if TYPE_CHECKING:
     from bench.eval.request import EvalPlan
     from core.session import Session
+    from deploy.launch.server_settings import ServerSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class Questions:
     until_width: float = 0.0
     anyway: bool | None = None
 
-    def read(self) -> EvalPlan:
+    def read(self, settings: ServerSettings) -> EvalPlan:
         """The same, understood. Raises UsageError."""
         from bench.eval.request import EvalPlan, read_budgets
 
@@ -44,6 +45,7 @@ class Questions:
             concurrency=self.concurrency,
             until_width=self.until_width or None,
             anyway=bool(self.anyway),
+            settings=settings,
         )
 
 
@@ -62,6 +64,44 @@ QUESTIONS = FlagGroup(
         "concurrency": "How many questions at once; for servers with OpenAI's interface only.",
         "until-width": "Stop when the 95 % interval of the accuracy is so narrow from end to end, such as 0.05.",
         "anyway": "Go on with a chat template that does not fit the model; the result is then not valid.",
+    },
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """How the server that is started keeps what it has in memory, as it was typed."""
+
+    load_mode: str = ""
+    cache_k: str = ""
+    cache_v: str = ""
+    context: int = 0
+    slots: int = 0
+    prompt_cache: bool | None = None
+    cache_reuse: int = 0
+    draft: str = ""
+    draft_tokens: int = 0
+
+    def read(self) -> ServerSettings:
+        """The same, understood. Raises UsageError."""
+        from deploy.launch.server_settings import ServerSettings
+
+        return ServerSettings(**asdict(self))
+
+
+MEMORY = FlagGroup(
+    title="Memory of the server that is started",
+    type=Memory,
+    help={
+        "load-mode": "How the model's file comes into memory: auto, none, mmap, mlock, mmap+mlock, dio (direct reading).",
+        "cache-k": "Type of the cached keys, such as q8_0; default: f16.",
+        "cache-v": "Type of the cached values.",
+        "context": "Tokens of a question with its answer; default: as many as the limit of answers wants.",
+        "slots": "Answers at once, each with a context of its own; give --concurrency as well to use them.",
+        "prompt-cache": "Take the beginning of a prompt that the server still has from there.",
+        "cache-reuse": "Take parts of so many tokens or more from there as well, moved to where they are now.",
+        "draft": "A small model with the same vocabulary, whose guesses the served one only checks: a .gguf file, or a name.",
+        "draft-tokens": "How many tokens the draft model guesses at once, at most; default: llama-server's own.",
     },
 )
 
@@ -95,7 +135,7 @@ def grade(session: Session, file: str, math_verify: bool = False) -> Answer:
     optional_positional="model",
     changes=True,
     dry=True,
-    groups={"questions": QUESTIONS, "choice": TOOLCHAIN},
+    groups={"questions": QUESTIONS, "memory": MEMORY, "choice": TOOLCHAIN},
     help={
         "model": "A .gguf file, or a name that `ohforge model.list` shows; with --endpoint the server's name of it.",
         "endpoint": "Ask the server at this address, such as http://127.0.0.1:8080; its key is taken from OHFORGE_ENDPOINT_KEY.",
@@ -113,6 +153,7 @@ def grade(session: Session, file: str, math_verify: bool = False) -> Answer:
 def gsm8k(
     session: Session,
     questions: Questions,
+    memory: Memory,
     choice: ToolchainChoice,
     model: str = "",
     endpoint: str = "",
@@ -140,7 +181,7 @@ def gsm8k(
         choice=choice,
         threads=threads,
         silence=silence,
-        plan=questions.read(),
+        plan=questions.read(memory.read()),
         resume=find_eval(session, resume) if resume else None,
         at_most=read_duration("--at-most", at_most) if at_most else None,
     )

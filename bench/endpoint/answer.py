@@ -19,6 +19,8 @@ class Ask:
     temperature: float = 0.0
     seed: int = 1
     stop: tuple[str, ...] = ()
+    cache: bool = False
+    """Take of the prompt what a llama-server still has of earlier ones, which may change the answer."""
     ignore_end: bool = False
     """Go on to the limit whatever the model says; only a llama-server does so."""
 

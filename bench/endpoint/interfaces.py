@@ -72,7 +72,7 @@ class LlamaCompletion:
             "n_predict": ask.max_tokens,
             "temperature": ask.temperature,
             "seed": ask.seed,
-            "cache_prompt": False,
+            "cache_prompt": ask.cache,
             "stream": True,
             "timings_per_token": True,
             "return_tokens": True,

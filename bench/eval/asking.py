@@ -60,9 +60,10 @@ class Asker(Protocol):
 class TokenAsker:
     """For a llama-server."""
 
-    def __init__(self, endpoint: Endpoint, *, has_template: bool | None = None) -> None:
-        """`has_template`: whether the model's file has one; None: it is not known here."""
+    def __init__(self, endpoint: Endpoint, *, has_template: bool | None = None, cache: bool = False) -> None:
+        """`has_template`: whether the model's file has one; None: it is not known here. `cache`: its prompt cache is wanted."""
         self._endpoint = endpoint
+        self._cache = cache
         properties = endpoint.properties() or {}
         text = str(properties.get("chat_template") or "")
         self._special = endpoint.tokenize("", special=True)
@@ -88,7 +89,7 @@ class TokenAsker:
     def ask(self, message: str, limit: int) -> tuple[Ask, str]:
         prompt = self._endpoint.apply_template(_messages(message))
         tokens = self._endpoint.tokenize(prompt, special=True)[self._drop :]
-        return Ask(prompt=tokens, max_tokens=limit), prompt
+        return Ask(prompt=tokens, max_tokens=limit, cache=self._cache), prompt
 
 
 class MessageAsker:

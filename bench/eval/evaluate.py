@@ -168,6 +168,7 @@ def _begin(
             "prompt": {"name": plan.prompt, "template": template, "sha256": sha256_text(template)},
             "template": None,
             "answers": {"file": ANSWERS, "count": 0},
+            "used": None,
             "prefix": None,
             "grader": GRADER,
             "results": [],
@@ -240,16 +241,17 @@ class _Evaluation:
         finally:
             self.answers.close()
         self._save(because)
+        self.record.save(used=self.server.used())
         self.record.end("done")
         return EvalOutcome(record=self.record.folder, content=self.record.content)
 
     # before it ---------------------------------------------------------------------------------------
 
     def _check_server(self, old: dict[str, Any] | None) -> None:
-        if self.plan.concurrency > 1 and self.server.about["kind"] == LLAMA:
+        if self.plan.concurrency > self.plan.settings.at_once and self.server.about["kind"] == LLAMA:
             raise UsageError(
                 "A llama-server that answers several questions at once gives other answers than one that does not.",
-                remedy="Leave --concurrency away; for speed alone, --openai asks by the other interface.",
+                remedy="Leave --concurrency away, or give the server --slots, which its answers are then labelled with.",
             )
         if self.template.faults and not self.plan.anyway:
             raise TemplateUnfit(f"The chat template does not fit: {'; '.join(self.template.faults)}.")
@@ -384,9 +386,13 @@ class _Evaluation:
             f"{human_duration(need.most_seconds)}, if every answer went on to its limit"
         )
         if self.at_most is not None and spent + need.seconds > self.at_most:
+            all_of_them = len(self.items)
+            fitting = all_of_them - left + int(max(self.at_most - spent, 0) / need.seconds * left)
+            widths = [f"{100 * interval_width(items):.0f}" for items in (fitting, all_of_them)]
             self.console.warn(
-                f"that is more than the {human_duration(self.at_most)} that are allowed: about "
-                f"{int((self.at_most - spent) / need.seconds * left)} of them will be asked, and the interval is wider then"
+                f"that is more than the {human_duration(self.at_most)} that are allowed: about {fitting} of {all_of_them} "
+                f"questions will be asked, and the interval is then {widths[0]} points wide instead of {widths[1]}; "
+                f"`--limit {fitting}` asks so many from the start"
             )
 
     def _save(self, because: str | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from bench.endpoint.client import SILENCE_SECONDS, check_address
 from bench.eval.prompts import DIRECT, TOLD_BUDGET, check_budgets, told_tokens
 from core.errors import UsageError
+from deploy.launch.server_settings import ServerSettings, read_settings
 from toolchains.host_toolchain import ToolchainChoice
 
 MOST_TOKENS = 1024
@@ -40,6 +41,8 @@ class EvalPlan:
     """Stop when the interval of the accuracy is not wider; None: ask all."""
     anyway: bool = False
     """Go on with a chat template that does not fit; the result is then not valid."""
+    settings: ServerSettings = field(default_factory=ServerSettings)
+    """Of a llama-server that is started for it: they change answers as well as times."""
 
     def __post_init__(self) -> None:
         check_budgets(self.prompt, self.budgets)
@@ -54,6 +57,11 @@ class EvalPlan:
             raise UsageError(f"--told {self.told_share:g} is no share.", remedy="Name one above 0, up to 1.")
         if self.until_width is not None and not 0 < self.until_width < 1:
             raise UsageError(f"--until-width {self.until_width:g} is no width of an interval.", remedy="Such as 0.05.")
+        if 0 < self.settings.context <= self.max_tokens:
+            raise UsageError(
+                f"A context of {self.settings.context} tokens has no room for an answer of {self.max_tokens}.",
+                remedy="Raise --context, or lower --max-tokens.",
+            )
 
     @property
     def names_budgets(self) -> bool:
@@ -73,6 +81,7 @@ class EvalPlan:
             "concurrency": self.concurrency,
             "until_width": self.until_width,
             "anyway": self.anyway,
+            "settings": self.settings.as_json(),
         }
 
 
@@ -100,6 +109,11 @@ class EvalRequest:
             object.__setattr__(self, "endpoint", check_address(self.endpoint))
         if sum(map(bool, (self.endpoint, self.on_host, self.board))) > 1:
             raise UsageError("--endpoint, --on-host and --board each say who answers.", remedy="Name one of them.")
+        if self.endpoint and (said := str(self.plan.settings)):
+            raise UsageError(
+                f"The server at {self.endpoint} runs already: {said} cannot be asked of it.",
+                remedy="Start it so, or let ohforge start one, with --on-host or on a board.",
+            )
         if not (self.endpoint or self.model or self.resume):
             raise UsageError(
                 "There is no model.", remedy="Name a .gguf file, or a name that `ohforge model.list` shows."
@@ -168,4 +182,5 @@ def plan_of(content: Mapping[str, Any]) -> EvalPlan:
         concurrency=plan["concurrency"],
         until_width=plan["until_width"],
         anyway=plan["anyway"],
+        settings=read_settings(plan.get("settings", {})),
     )

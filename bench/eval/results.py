@@ -48,7 +48,7 @@ def find_flags(progress: Progress, template: ChatTemplate) -> list[Flag]:
         flags.append(
             Flag(name="bos", sentence=f"Prompts begin with {template.bos_count} tokens {template.bos}, not 1.")
         )
-    if progress.cached:
+    if progress.cached and not progress.plan.settings.prompt_cache:
         flags.append(
             Flag(
                 name="prompt-cache",
@@ -64,6 +64,11 @@ def find_notes(progress: Progress, items: Sequence[Item]) -> list[str]:
         notes.append(
             f"{progress.cut_whole} of {len(items)} whole answers were cut at {progress.plan.max_tokens} tokens: what is "
             "shown for whole answers is an accuracy under that limit."
+        )
+    if progress.cached and progress.plan.settings.prompt_cache:
+        notes.append(
+            f"In {progress.cached} answers a part of the prompt came from the cache, as was asked for: they are answers under "
+            "that setting only."
         )
     for differs in progress.differs:
         notes.append(
@@ -88,6 +93,7 @@ def _row(progress: Progress, budget: int, items: Sequence[Item]) -> dict[str, An
         "statuses": counted.statuses,
         "truncated": counted.truncated,
         "no_answer": _without_answer(verdicts),
+        "boxed": counted.boxed,
         "first_box": counted.first_box,
         "last_box": counted.last_box,
         "generated": tokens,

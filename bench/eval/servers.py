@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.endpoint.client import Endpoint
 from bench.endpoint.interfaces import LlamaCompletion, OpenAiChat
 from bench.eval.asking import Asker, MessageAsker, TokenAsker
-from bench.eval.request import EvalRequest
+from bench.eval.request import EvalPlan, EvalRequest
 from core.dry import Would
-from core.errors import UsageError
+from core.errors import OhforgeError, UsageError
 from core.session import Session
 
 if TYPE_CHECKING:
     from deploy.launch.model_server import ModelServer, ServeOptions
+    from deploy.launch.process_use import ProcessUse
+    from deploy.launch.server_settings import ServerSettings
     from native.models.models import Model
 
 PROMPT_TOKENS = 1024
@@ -41,6 +43,15 @@ class Server:
     about: Mapping[str, Any]
     check: Callable[[], None]
     """Raises what has ended the server or the way to it; to be called when it does not answer."""
+    use: Callable[[], ProcessUse | None] = lambda: None
+    """What it has used so far, where ohforge can look. Raises what asking the board raises."""
+
+    def used(self) -> dict[str, Any] | None:
+        """The same for a record; None where nobody can look, or the board does not answer."""
+        with contextlib.suppress(OhforgeError):
+            found = self.use()
+            return asdict(found) if found is not None else None
+        return None
 
 
 @contextlib.contextmanager
@@ -66,6 +77,8 @@ def would_serve(session: Session, request: EvalRequest) -> list[Would]:
 
     where = "this computer" if request.on_host else f"board {choose_board(session, request.board).serial}"
     model, would = plan_model(session, request.model)
+    if draft := request.plan.settings.draft:
+        would = [*would, *plan_model(session, draft)[1]]
     return [*would, Would(action="serve", what=f"{model.name} by llama-server", size=model.size, where=where)]
 
 
@@ -91,10 +104,10 @@ def _serve_here(session: Session, request: EvalRequest, folder: Path) -> Iterato
 
     model = find_model(session, request.model)
     with (
-        serve_on_host(session, model, _options(request), folder / "server") as running,
+        serve_on_host(session, model, _options(session, request), folder / "server") as running,
         Endpoint(session, running.url, silence=request.silence) as endpoint,
     ):
-        yield _started(endpoint, model, running, answers_from=HOST)
+        yield _started(endpoint, model, running, request.plan, answers_from=HOST)
 
 
 @contextlib.contextmanager
@@ -105,41 +118,49 @@ def _serve_on_board(session: Session, request: EvalRequest, folder: Path) -> Ite
 
     board = choose_board(session, request.board)
     model = find_model(session, request.model)
-    options = _options(request)
+    options = _options(session, request)
     run = ready_server(session, board, options)
     inner = session.with_settings(runs_dir=str(folder / "runs")).quietly()
     with (
         serve_on_board(inner, board, model, options, run=run) as running,
         Endpoint(session, running.url, silence=request.silence) as endpoint,
     ):
-        yield _started(endpoint, model, running, answers_from=BOARD, board=board.serial, emulated=board.emulated)
+        where = {"answers_from": BOARD, "board": board.serial, "emulated": board.emulated}
+        yield _started(endpoint, model, running, request.plan, **where)
 
 
-def _options(request: EvalRequest) -> ServeOptions:
+def _options(session: Session, request: EvalRequest) -> ServeOptions:
     from deploy.launch.model_server import ServeOptions
+    from native.models.models import find_model
 
-    return ServeOptions(choice=request.choice, threads=request.threads, context=request.longest_answer + PROMPT_TOKENS)
+    settings = request.plan.settings
+    return ServeOptions(
+        choice=request.choice,
+        threads=request.threads,
+        context=settings.context or request.longest_answer + PROMPT_TOKENS,
+        slots=settings.at_once,
+        settings=settings,
+        draft=find_model(session, settings.draft) if settings.draft else None,
+    )
 
 
 def _started(
     endpoint: Endpoint,
     model: Model,
     running: ModelServer,
-    *,
-    answers_from: str,
-    board: str | None = None,
-    emulated: bool | None = None,
+    plan: EvalPlan,
+    **where: Any,
 ) -> Server:
     """What ohforge itself has started, of whose model it knows more than the server tells."""
     return make_server(
         endpoint,
         endpoint.properties() or {},
         {"name": model.name, "sha256": model.sha256, "size": model.size},
-        answers_from=answers_from,
         has_template=bool(model.summary.get("chat_template")),
-        board=board,
-        emulated=emulated,
+        settings=plan.settings,
         check=running.check,
+        use=running.use,
+        **where,
     )
 
 
@@ -152,13 +173,17 @@ def make_server(
     has_template: bool | None = None,
     board: str | None = None,
     emulated: bool | None = None,
+    settings: ServerSettings | None = None,
     check: Callable[[], None] = lambda: None,
+    use: Callable[[], ProcessUse | None] = lambda: None,
 ) -> Server:
     """A llama-server, asked by token ids."""
     endpoint.interface = LlamaCompletion()
     about = describe(endpoint, properties, kind=LLAMA, answers_from=answers_from, board=board, emulated=emulated)
-    asker = TokenAsker(endpoint, has_template=has_template)
-    return Server(endpoint=endpoint, asker=asker, model=model, about=about, check=check)
+    if said := str(settings or ""):
+        about["label"] += f"; llama-server with {said}"
+    asker = TokenAsker(endpoint, has_template=has_template, cache=bool(settings and settings.prompt_cache))
+    return Server(endpoint=endpoint, asker=asker, model=model, about=about, check=check, use=use)
 
 
 def describe(

@@ -16,8 +16,10 @@ from bench.eval.progress import CHECK_EVERY
 from bench.eval.record import ANSWER, read_answers, read_eval
 from bench.eval.request import EvalPlan, plan_of
 from bench.record import read_bench
+from bench.regime import regime_of_bench
 from bench.series import DECODE, PREFILL
 from core.errors import InvalidData, UsageError
+from deploy.launch.server_settings import ServerSettings
 
 
 def read_timed_answers(folder: Path) -> list[TimedAnswer]:
@@ -108,25 +110,29 @@ def foresee(plan: EvalPlan, lines: Sequence[Mapping[str, Any]], items: int, each
     return need_of(cell)
 
 
-def board_latency(bench: Path, model: str) -> LatencyModel:
+def board_latency(bench: Path, model: str, settings: ServerSettings | None = None) -> LatencyModel:
     """A board's times for a model, by the medians of a bench with the configuration that decodes fastest.
 
+    Only of those configurations that keep their memory as a server with these `settings`.
     Raises UsageError when the bench has not measured both for that model.
     """
+    settings = settings or ServerSettings()
     content = read_bench(bench)
     speeds: dict[str, dict[str, float]] = {}
     for row in content["results"]:
-        if row["model"] == model:
+        if row["model"] == model and settings.are_those_of(row.get("settings") or {}):
             speeds.setdefault(row["configuration"], {})[row["test"]] = row["median"]
     whole = {name: found for name, found in speeds.items() if {PREFILL, DECODE} <= found.keys()}
     if not whole:
         names = ", ".join(sorted({row["model"] for row in content["results"]})) or "none"
         raise UsageError(
-            f"{bench} has no speeds of both prefill and decode for {model}; its models: {names}.",
+            f"{bench} has no speeds of both prefill and decode for {model}{f' with {settings}' if str(settings) else ''}; "
+            f"its models: {names}.",
             remedy="Measure with `ohforge bench.llama`, neither --prompt 0 nor --generate 0.",
         )
     best = max(whole, key=lambda name: whole[name][DECODE])
     board = content["board"]
     doubts = [*(["emulated"] if board["emulated"] else []), *(["bench not valid"] if not content["valid"] else [])]
-    where = "; ".join([f"board {board['serial']}", best.removeprefix(f"{model}, "), *doubts])
+    regime = regime_of_bench(bench, best)
+    where = "; ".join([f"board {board['serial']}", best.removeprefix(f"{model}, "), regime, *doubts])
     return model_of_speeds(whole[best][PREFILL], whole[best][DECODE], f"{HOST_ANSWERS} ({where})")

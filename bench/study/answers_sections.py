@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from bench.eval.curves import Curve, token_curve
 from bench.eval.intervals import Share
 from bench.report.document import BAD, NOTE, Block, Cell, Chart, Notice, Section, Table, Text, number
-from bench.study.drawing import Line, draw_lines, share_line
-from bench.study.evidence import Answered, Evidence, Timed, time_grid
+from bench.study.drawing import Line, draw_lines, share_line, share_text
+from bench.study.evidence import Answered, Evidence, Timed, boxed, time_grid
 from bench.study.versus import Equal, OneRatio, Versus
 
 POINTS = 16
@@ -21,12 +20,10 @@ MOST_ROWS = 16
 
 def accuracy_section(evidence: Evidence) -> Section:
     """Accuracy against tokens and against seconds, and what became of the answers."""
-    prompts = list(dict.fromkeys(each.prompt for each in evidence.answered))
     parts = []
-    for place, prompt in enumerate(prompts):
-        some = [each for each in evidence.answered if each.prompt == prompt]
+    for place, (title, some) in enumerate(evidence.by_conditions().items()):
         blocks: list[Block] = [*_warnings(some), *_drawings(evidence, some, f"a{place}"), _table(some)]
-        parts.append(Section(title=f"Prompt: {prompt}", blocks=blocks))
+        parts.append(Section(title=title, blocks=blocks))
     return Section(title="Right answers", blocks=[], parts=parts)
 
 
@@ -44,11 +41,11 @@ def _drawings(evidence: Evidence, some: Sequence[Answered], name: str) -> Iterat
     several = len({each.place for each in some}) > 1
     titles = [f"{each.model}, {each.place}" if several else each.model for each in some]
     n = "; ".join(dict.fromkeys(f"n = {each.rows[-1]['n']}" for each in some))
-    source = "; ".join(dict.fromkeys(each.label for each in some))
+    answered_by = "; ".join(dict.fromkeys(each.label for each in some))
     lines = [Line.of(title, _fine_curve(each)) for title, each in zip(titles, some, strict=True)]
     yield draw_lines(
         *(lines, f"{name}t", "Right answers against tokens", "tokens that an answer may have", "Right, lenient"),
-        f"{source[:1].upper()}{source[1:]}; {n}",
+        f"{answered_by[:1].upper()}{answered_by[1:]}; {n}",
         emulated=False,
     )
     timed = [found for each in some for found in evidence.timed(each)]
@@ -67,17 +64,13 @@ def _drawings(evidence: Evidence, some: Sequence[Answered], name: str) -> Iterat
     for title, each in zip(titles, some, strict=True):
         at = [min(row["budget"], each.longest) for row in each.rows]
         cut = [(row["truncated"], row["n"]) for row in each.rows]
-        no_box = [(row["n"] - _boxed(row), row["n"]) for row in each.rows]
-        lines += [share_line(f"{title}: cut", at, cut), share_line(f"{title}: no number found", at, no_box)]
+        no_box = [(row["n"] - boxed(row), row["n"]) for row in each.rows]
+        lines += [share_line(f"{title}: cut", at, cut), share_line(f"{title}: without a box", at, no_box)]
     yield draw_lines(
-        *(lines, f"{name}c", "Answers that were cut, and without a number", "tokens that an answer may have"),
-        *("Of all answers", f"By the rules of the grader; {n}"),
+        *(lines, f"{name}c", "Answers that were cut, and without a box", "tokens that an answer may have"),
+        *("Of all answers", f"By the rules of the grader; {answered_by}; {n}"),
         emulated=False,
     )
-
-
-def _boxed(row: Mapping[str, Any]) -> int:
-    return int(row["n"] - row["no_answer"])
 
 
 def _places(timed: Sequence[Timed]) -> list[str]:
@@ -111,24 +104,28 @@ def _table(some: Sequence[Answered]) -> Table:
                     Cell(text=each.place),
                     Cell(text=f"{row['budget']}{told}", value=row["budget"]),
                     Cell(text=str(row["n"]), value=row["n"]),
-                    Cell(text=_percent(Share(**strict)), value=strict["value"]),
-                    Cell(text=_percent(Share(**lenient)), value=lenient["value"]),
-                    *(Cell(text=str(row[key]), value=row[key]) for key in ("truncated", "no_answer", "first_box")),
+                    Cell(text=share_text(Share(**strict)), value=strict["value"]),
+                    Cell(text=share_text(Share(**lenient)), value=lenient["value"]),
+                    Cell(text=str(row["truncated"]), value=row["truncated"]),
+                    Cell(text=str(row["n"] - boxed(row)), value=row["n"] - boxed(row)),
+                    *(Cell(text=str(row[key]), value=row[key]) for key in ("no_answer", "first_box")),
                     Cell(text=row["source"]),
                 ]
             )
-    names = ["model", "answers from", "tokens", "n", "strict", "lenient", "cut", "no answer", "first box right", "how"]
+    names = ["model", "answers from", "tokens", "n", "strict", "lenient", "cut", "no box", "no answer"]
+    names += ["first box right", "how"]
     return Table(
         caption="Right answers with their 95 % intervals, and what became of the others.",
         columns=names,
         rows=rows,
-        numeric=frozenset(range(2, 9)),
+        numeric=frozenset(range(2, 10)),
     )
 
 
 def comparison_with(versus: Versus) -> Section:
     """The planned comparison."""
-    title = f"{versus.first} against {versus.second}"
+    with_settings = f", servers with {versus.settings}" if str(versus.settings) else ""
+    title = f"{versus.first} against {versus.second}{with_settings}"
     if versus.in_tokens is None:
         return Section(title=title, blocks=[Notice(tone=NOTE, title=f"Not compared: {versus.lacks}")])
     parts = [
@@ -202,7 +199,7 @@ def _ratio_blocks(each: OneRatio) -> Iterator[Block]:
             *(Cell(text=number(value), value=value) for value in (row.quick_tokens, row.by_ratio, row.by_time)),
             Cell(text=number(row.seconds, "s"), value=row.seconds),
             *(
-                Cell(text=_percent(share), value=share.value)
+                Cell(text=share_text(share), value=share.value)
                 for share in (row.quick, row.slow_by_ratio, row.slow_by_time)
             ),
         ]
@@ -223,10 +220,6 @@ def _ratio_blocks(each: OneRatio) -> Iterator[Block]:
         rows=rows,
         numeric=frozenset(range(7)),
     )
-
-
-def _percent(share: Share) -> str:
-    return f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
 
 
 def _points(share: Share) -> str:

@@ -96,13 +96,15 @@ def do_evaluate(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, 
         prompt=known["prompt"],
         budgets=(known["budget"],) if "budget" in known else tuple(known["budgets"]),
         max_tokens=known["max_tokens"],
-        concurrency=known["concurrency"],
+        concurrency=max(known["concurrency"], cell.settings.slots),
+        settings=cell.settings,
     )
     request = EvalRequest(
         model=known["served_as"] if "url" in known else _file_of(cell, earlier),
         endpoint=known.get("url", ""),
         on_host=bool(known.get("on_host")),
         board=known.get("board", ""),
+        threads=known.get("threads", 0),
         plan=plan,
     )
 

@@ -10,6 +10,7 @@ from bench.eval.intervals import Share, wilson
 from bench.report.charts import MOST_LINES, STAMP, named
 from bench.report.document import Chart, number
 from bench.report.svg import DASHES, INK, MARKERS, MUTED, SERIES, new_figure, stamp, to_svg
+from bench.study.times import Position
 
 HEIGHT = 235
 FEW_POINTS = 12
@@ -79,6 +80,44 @@ def draw_lines(
         told=f"{title}. {told}",
         caption=f"{mark}{source}. Bands: 95 %, Wilson.",
         svg=to_svg(figure, name, title, told),
+    )
+
+
+def share_text(share: Share) -> str:
+    """A share with its interval."""
+    return f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
+
+
+def draw_times(
+    lines: Sequence[tuple[str, Sequence[Position]]], name: str, title: str, source: str, *, emulated: bool
+) -> Chart:
+    """Milliseconds of a token over its place in the answer, a line for each of them, with the range from 5 % to 95 %."""
+    figure, (axes,) = new_figure(HEIGHT)
+    told = []
+    for place, (line, positions) in enumerate(lines[:MOST_LINES]):
+        at = [position.at for position in positions]
+        median, low, high = (
+            [1000 * getattr(position, end) for position in positions] for end in ("median", "p5", "p95")
+        )
+        axes.fill_between(at, low, high, color=SERIES[place], alpha=0.15, linewidth=0)
+        axes.plot(at, median, color=SERIES[place], linestyle=DASHES[place], label=named(line))
+        ends = (
+            f"{number(median[0], 'ms')} at token {number(at[0])}, {number(median[-1], 'ms')} at token {number(at[-1])}"
+        )
+        told.append(f"{line}: {ends}.")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("token of the answer")
+    axes.set_title("A token takes, ms", fontsize=11, fontweight="normal")
+    figure.legend(loc="outside lower left", ncols=1)
+    if emulated:
+        stamp(figure, STAMP)
+    mark = "EMULATED: times of qemu on this computer. " if emulated else ""
+    return Chart(
+        title=title,
+        told=f"{title}. {' '.join(told)}",
+        caption=f"{mark}{source[:1].upper()}{source[1:]}. Lines: medians; bands: 5 % to 95 % of the tokens.",
+        svg=to_svg(figure, name, title, " ".join(told)),
     )
 
 

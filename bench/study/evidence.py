@@ -17,9 +17,11 @@ from bench.eval.record import WHOLE, read_answers, read_eval
 from bench.eval.servers import BOARD
 from bench.eval.timed import board_latency, read_timed_answers
 from bench.record import read_bench
+from bench.regime import regime_of_server
 from bench.study.spec import BENCH, EVALUATE
 from bench.study.state import CellState
 from core.errors import UsageError
+from deploy.launch.server_settings import ServerSettings
 
 GRID = 24
 """Limits of time under which answers are judged."""
@@ -34,6 +36,8 @@ class Answered:
     model: str
     place: str
     prompt: str
+    settings: ServerSettings
+    """Of the server: answers under others are never counted or compared together with these."""
     folders: Sequence[Path]
     contents: Sequence[Mapping[str, Any]]
 
@@ -44,12 +48,19 @@ class Answered:
 
     @property
     def label(self) -> str:
-        return str(self.contents[0]["server"]["label"])
+        """Where answers and times come from, and what bounds these times."""
+        content = self.contents[0]
+        return f"{content['server']['label']}; {regime_of_server(content)}"
 
     @property
     def emulated(self) -> bool:
         """Whether the times that came with the answers are qemu's."""
         return bool(self.contents[0]["server"]["emulated"])
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether a server answered that ohforge did not start."""
+        return "://" in self.place
 
     @property
     def of_board(self) -> bool:
@@ -135,17 +146,30 @@ class Evidence:
     benches: Mapping[tuple[str, str], Path]
     """Records by model and board."""
 
-    def find(self, model: str, prompt: str) -> list[Answered]:
-        return [each for each in self.answered if (each.model, each.prompt) == (model, prompt)]
+    def by_conditions(self) -> dict[str, list[Answered]]:
+        """What may stand in one drawing: answers to one prompt, by servers with the same settings; each with its title."""
+        found: dict[str, list[Answered]] = {}
+        for each in self.answered:
+            settings = f"; servers with {each.settings}" if str(each.settings) else ""
+            found.setdefault(f"Prompt: {each.prompt}{settings}", []).append(each)
+        return found
 
-    def latency(self, model: str, board: str) -> LatencyModel | None:
-        """A board's times by its bench; None without one that has both speeds."""
+    def find(self, model: str, prompt: str, settings: ServerSettings) -> list[Answered]:
+        """Of servers that ohforge started with these settings, and of those that it did not start."""
+        return [
+            each
+            for each in self.answered
+            if (each.model, each.prompt) == (model, prompt) and (each.settings == settings or each.is_elsewhere)
+        ]
+
+    def latency(self, model: str, board: str, settings: ServerSettings) -> LatencyModel | None:
+        """A board's times by its bench; None without one that has both speeds under these settings."""
         folder = self.benches.get((model, board))
         if folder is None:
             return None
         try:
             (measured,) = read_bench(folder)["models"]
-            return board_latency(folder, measured["name"])
+            return board_latency(folder, measured["name"], settings)
         except UsageError:
             return None
 
@@ -156,7 +180,9 @@ class Evidence:
         """
         if not each.timed or any(answer.prompt_tokens is None for answer in each.timed):
             return []
-        boards = {board: self.latency(model, board) for model, board in self.benches if model == each.model}
+        boards = {
+            board: self.latency(model, board, each.settings) for model, board in self.benches if model == each.model
+        }
         from_boards = [] if each.of_board else [(board, found) for board, found in boards.items() if found is not None]
         if not from_boards:
             return [_as_they_came(each)] if all(answer.seconds for answer in each.timed) else []
@@ -171,6 +197,11 @@ class Evidence:
             )
             for board, latency in from_boards
         ]
+
+
+def boxed(row: Mapping[str, Any]) -> int:
+    """Answers of a result with a complete box; records of earlier versions have only how many have any answer."""
+    return int(row.get("boxed", row["n"] - row["no_answer"]))
 
 
 def cap(budgets: Iterable[int], longest: int) -> list[int]:
@@ -191,20 +222,25 @@ def _as_they_came(each: Answered) -> Timed:
 
 def gather(done: Iterable[CellState]) -> Evidence:
     """Reads the records of the cells that are done. Raises InvalidData for one that cannot be read."""
-    groups: dict[tuple[str, str, str], list[Path]] = {}
+    groups: dict[tuple[str, str, str, ServerSettings], list[Path]] = {}
     benches: dict[tuple[str, str], Path] = {}
     for state in done:
         known = state.cell.parameters
         if state.cell.kind == BENCH:
             benches[known["model"], state.cell.place] = Path(state.result["record"])
         elif state.cell.kind == EVALUATE:
-            key = (known["model"], state.cell.place, known["prompt"])
+            key = (known["model"], state.cell.place, known["prompt"], state.cell.settings)
             groups.setdefault(key, []).append(Path(state.result["record"]))
     answered = [
         Answered(
-            model=model, place=place, prompt=prompt, folders=folders, contents=[read_eval(folder) for folder in folders]
+            model=model,
+            place=place,
+            prompt=prompt,
+            settings=settings,
+            folders=folders,
+            contents=[read_eval(folder) for folder in folders],
         )
-        for (model, place, prompt), folders in groups.items()
+        for (model, place, prompt, settings), folders in groups.items()
     ]
     return Evidence(answered=answered, benches=benches)
 

@@ -189,10 +189,10 @@ def _asking(cell: Cell, expected: Mapping[str, float], evidence: Evidence) -> tu
 def _latency(cell: Cell, expected: Mapping[str, float], evidence: Evidence) -> tuple[LatencyModel, str]:
     """The times of a place; a model without source is one of which nothing is known."""
     model = cell.parameters["model"]
-    if (measured := evidence.latency(model, cell.place)) is not None:
+    if (measured := evidence.latency(model, cell.place, cell.settings)) is not None:
         return measured, "speeds by the bench"
     for each in evidence.answered:
-        if (each.model, each.place) == (model, cell.place):
+        if (each.model, each.place, each.settings) == (model, cell.place, cell.settings):
             for timed in evidence.timed(each):
                 if timed.place == cell.place:
                     return timed.latency, "times of other answers there"

@@ -17,6 +17,7 @@ from bench.report.svg import drawing
 from bench.report.write import check_place, write_page
 from bench.study.answers_sections import accuracy_section, comparison_with
 from bench.study.evidence import Evidence, gather
+from bench.study.latency_sections import latency_section, models_section, settings_section
 from bench.study.spec import Study
 from bench.study.state import CellState, Progress, StudyFolder, find_progress
 from bench.study.versus import Versus, compare_models
@@ -53,7 +54,7 @@ def report_study(session: Session, study: Study, request: StudyReportRequest) ->
     form, path = _place(study, request, emulated)
     versus = None
     if "compare" in study.content and "evaluate" in study.content:
-        versus = compare_models(study.content["compare"], study.content["evaluate"]["prompts"], evidence)
+        versus = compare_models(study.content["compare"], study.asked["prompts"], evidence, study.compared_settings)
     with drawing(session):
         document = _document(session, study, progress, benches, evidence, versus, emulated)
     text = render_html(document) if form == HTML else render_markdown(document)
@@ -97,9 +98,10 @@ def _document(
 ) -> Document:
     sections = [_state_section(study, progress, emulated)]
     if evidence.answered:
-        sections.append(accuracy_section(evidence))
+        sections += [models_section(evidence), accuracy_section(evidence)]
         if versus is not None:
             sections.append(comparison_with(versus))
+        sections += filter(None, (settings_section(evidence), latency_section(evidence)))
     if len(benches) > 1:
         sections.append(comparison_section(benches))
     for place, measured in enumerate(benches):

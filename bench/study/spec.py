@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bench.eval.request import MOST_TOKENS
 from core.data_file import read_data, wrong_entry
 from core.errors import UsageError, nearest
+from deploy.launch.server_settings import ServerSettings, read_settings
 
 SCHEMA_FILE = Path(__file__).parent / "schema.json"
 QUANTIZE, BENCH, EVALUATE = "quantize", "bench", "evaluate"
@@ -48,9 +49,17 @@ class Cell:
         known = self.parameters
         where = self.place
         budget = f"at {known['budget']} tokens" if known.get("budget") else ""
+        settings = f"with {self.settings}" if str(self.settings) else ""
         return " ".join(
-            filter(None, (self.kind, known["model"], known.get("prompt"), budget, f"on {where}" if where else ""))
+            filter(
+                None, (self.kind, known["model"], known.get("prompt"), budget, f"on {where}" if where else "", settings)
+            )
         )
+
+    @property
+    def settings(self) -> ServerSettings:
+        """Of the llama-server that is asked; those without which it is started as ever are not said."""
+        return read_settings(self.parameters.get("server", {}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +72,8 @@ class Study:
     """Every model that is measured, by the name ``MODEL`` or ``MODEL/QUANTISATION``: its source and quantisation."""
     data_sha256: str = ""
     """Of a file of questions; empty for a set that has a name, whose hash is pinned."""
+    drafts: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of each draft model by its name, where it is known."""
 
     @property
     def title(self) -> str:
@@ -75,8 +86,25 @@ class Study:
         return {name: models[name.partition("/")[0]].get("expected", {}) for name in self.models}
 
     @property
+    def asked(self) -> Mapping[str, Any]:
+        """What it says of answers; empty when it wants none."""
+        found: Mapping[str, Any] = self.content.get("evaluate", {})
+        return found
+
+    @property
     def answers_on_host(self) -> bool:
-        return bool(self.content.get("evaluate", {}).get("on_host"))
+        return bool(self.asked.get("on_host"))
+
+    @property
+    def servers(self) -> list[ServerSettings]:
+        """The settings under which servers that ohforge starts are asked."""
+        return list(dict.fromkeys(map(read_settings, self.asked.get("servers", ({},)))))
+
+    @property
+    def compared_settings(self) -> ServerSettings:
+        """Under which the planned comparison is made."""
+        compared = self.content.get("compare", {}).get("server")
+        return self.servers[0] if compared is None else read_settings(compared)
 
     def cells(self) -> list[Cell]:
         """All cells, each after those that it needs."""
@@ -95,14 +123,22 @@ class Study:
                     measured = {**here, "board": board, "bench": self.content["bench"]}
                     found.append(Cell(kind=BENCH, parameters=measured, after=after))
                 if not self.answers_on_host:
-                    found += self._evaluations({**here, "board": board}, after)
+                    found += self._started({**here, "board": board}, after)
             if self.answers_on_host:
-                found += self._evaluations({**here, "on_host": True}, after)
+                found += self._started({**here, "on_host": True}, after)
             for server in self.content.get("endpoints", ()):
                 if server["model"] == name:
                     place = {"url": server["url"], "served_as": server.get("served_as", "")}
                     found += self._evaluations({**here, **place}, ())
         return found
+
+    def _started(self, where: Mapping[str, Any], after: tuple[str, ...]) -> Iterator[Cell]:
+        """Answers of a server that ohforge starts, under each of the settings."""
+        for settings in self.servers:
+            said = settings.as_json()
+            draft = {"draft_sha256": self.drafts[settings.draft]} if settings.draft else {}
+            threads = {"threads": self.asked["threads"]} if "threads" in self.asked else {}
+            yield from self._evaluations({**where, **({"server": said} if said else {}), **draft, **threads}, after)
 
     def _evaluations(self, where: Mapping[str, Any], after: tuple[str, ...]) -> Iterator[Cell]:
         asked = self.content.get("evaluate")
@@ -156,7 +192,22 @@ def read_study(path: Path, identify: Callable[[str], str]) -> Study:
     if max(asked.get("budgets", (0,))) > asked.get("max_tokens", MOST_TOKENS):
         raise wrong_entry(path, ("evaluate", "budgets"), "a budget is above max_tokens, the limit of whole answers.")
     data = identify(asked["data"]) if asked else ""
-    return Study(path=path, content=content, models=models, data_sha256=data)
+    study = Study(path=path, content=content, models=models, data_sha256=data)
+    return replace(study, drafts={draft: identify(draft) for draft in _check_servers(study)})
+
+
+def _check_servers(study: Study) -> list[str]:
+    """The draft models. Raises InvalidData for settings that cannot be, or that are compared and not asked for."""
+    compared = study.content.get("compare", {}).get("server")
+    written = [(("evaluate", "servers", place), each) for place, each in enumerate(study.asked.get("servers", ()))]
+    for keys, each in [*written, (("compare", "server"), compared or {})]:
+        try:
+            read_settings(each)
+        except UsageError as error:
+            raise wrong_entry(study.path, keys, error.message) from error
+    if compared is not None and read_settings(compared) not in study.servers:
+        raise wrong_entry(study.path, ("compare", "server"), "these settings are none of evaluate's servers.")
+    return [each.draft for each in study.servers if each.draft]
 
 
 def _named_models(content: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:

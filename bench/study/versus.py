@@ -10,6 +10,7 @@ from typing import Any
 from bench.eval.curves import Crossing, Pair, one_ratio_curve
 from bench.eval.intervals import McNemar, Share
 from bench.study.evidence import Answered, Evidence, Timed, time_grid
+from deploy.launch.server_settings import ServerSettings
 
 DIRECT = "direct"
 
@@ -82,6 +83,7 @@ class Versus:
     first: str
     second: str
     prompt: str
+    settings: ServerSettings
     in_tokens: Equal | None
     in_time: Sequence[Equal]
     ratios: Sequence[OneRatio]
@@ -97,6 +99,7 @@ class Versus:
             "first": self.first,
             "second": self.second,
             "prompt": self.prompt,
+            "server": self.settings.as_json(),
             "equal": [each.as_json() for each in equal],
             "ratios": [
                 {"place": each.place, "emulated": each.emulated, "ratio": each.ratio, "crossing": asdict(each.crossing)}
@@ -107,14 +110,21 @@ class Versus:
         }
 
 
-def compare_models(planned: Mapping[str, Any], prompts: Sequence[str], evidence: Evidence) -> Versus:
-    """Compares the two models of a study's plan. Raises UnlikeRecords when they were not asked the same."""
+def compare_models(
+    planned: Mapping[str, Any], prompts: Sequence[str], evidence: Evidence, settings: ServerSettings | None = None
+) -> Versus:
+    """Compares the two models of a study's plan, both under the same `settings` of their servers.
+
+    Raises UnlikeRecords when they were not asked the same.
+    """
     first, second = planned["first"], planned["second"]
     prompt = planned.get("prompt") or (DIRECT if DIRECT in prompts else prompts[0])
-    pairs = list(_pairs(evidence.find(first, prompt), evidence.find(second, prompt)))
-    common: dict[str, Any] = {"first": first, "second": second, "prompt": prompt}
+    settings = settings or ServerSettings()
+    found = {name: evidence.find(name, prompt, settings) for name in (first, second)}
+    pairs = list(_pairs(found[first], found[second]))
+    common: dict[str, Any] = {"first": first, "second": second, "prompt": prompt, "settings": settings}
     if not pairs:
-        missing = [name for name in (first, second) if not evidence.find(name, prompt)]
+        missing = [name for name in (first, second) if not found[name]]
         why = f"{' and '.join(missing)} has no answers yet" if missing else "they did not answer at the same place"
         return Versus(**common, in_tokens=None, in_time=(), ratios=(), budget=None, planned=None, lacks=why)
     one, other = pairs[0]
@@ -138,12 +148,8 @@ def _pairs(some: Sequence[Answered], others: Sequence[Answered]) -> Iterator[tup
     """Those that answered at the same place; servers have one model each, and are compared all the same."""
     for one in some:
         for other in others:
-            if one.place == other.place or (_is_server(one) and _is_server(other)):
+            if one.place == other.place or (one.is_elsewhere and other.is_elsewhere):
                 yield one, other
-
-
-def _is_server(each: Answered) -> bool:
-    return "://" in each.place
 
 
 def _timed_pairs(evidence: Evidence, one: Answered, other: Answered) -> Iterator[tuple[Timed, Timed]]:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from core.cancelling import CancellableRunner
 from core.deadline import Deadline
@@ -20,8 +20,12 @@ from core.last_will import done_if_killed
 from core.session import Session
 from deploy.board.protocol import MAY_RUN_ON
 from deploy.launch.process_use import ProcessUse
+from deploy.launch.server_settings import ServerSettings
 from deploy.run.options import RunOptions
 from toolchains.host_toolchain import ToolchainChoice
+
+if TYPE_CHECKING:
+    from native.models.models import Model
 
 LOOPBACK = "127.0.0.1"
 LISTENS = re.compile(rb"listening on http://127\.0\.0\.1:(\d+)")
@@ -56,6 +60,10 @@ class ServeOptions:
     """How many answers at once."""
     batch: int = 512
     """Tokens of a prompt that are evaluated at once, by one pass over the weights."""
+    settings: ServerSettings = field(default_factory=ServerSettings)
+    """What else is varied; its context and slots are those above."""
+    draft: Model | None = None
+    """The file of the draft model that the settings name."""
     arguments: tuple[str, ...] = ()
     """Further ones of llama-server."""
     load_seconds: float = 900.0

@@ -41,10 +41,10 @@ def serve_on_board(
 
     Raises UsageError, what building, sending and running raise, and DeadlineExpired when it is not ready in time.
     """
-    words = server_words(name_on_board(model.path), options)
+    words = server_words(name_on_board(model.path), options, name_on_board(options.draft.path) if options.draft else "")
     check_model(model)
     require_forwarding(board)
-    ready = run_with(run or ready_server(session, board, options), model, words)
+    ready = run_with(run or ready_server(session, board, options), model, words, options.draft)
     with (
         termination_as_interrupt(),
         hold_board(session, board, f"serve {model.name}"),
@@ -62,10 +62,10 @@ def ready_server(session: Session, board: Board, options: ServeOptions) -> RunRe
     return build_run(session, ready_product(session, board, LaunchRequest(program=PRODUCT, choice=options.choice)))
 
 
-def run_with(run: RunRequest, model: Model, words: tuple[str, ...]) -> RunRequest:
-    """The run of llama-server with a model and its other arguments. Its status is ours to judge."""
-    files = (*run.files, *files_of_model(model))
-    return dataclasses.replace(run, arguments=words, files=files, model=model, pass_status=False)
+def run_with(run: RunRequest, model: Model, words: tuple[str, ...], draft: Model | None = None) -> RunRequest:
+    """The run of llama-server with a model, a draft model, and its other arguments. Its status is ours to judge."""
+    files = (*run.files, *files_of_model(model), *(files_of_model(draft) if draft is not None else ()))
+    return dataclasses.replace(run, arguments=words, files=tuple(dict.fromkeys(files)), model=model, pass_status=False)
 
 
 def check_model(model: Model) -> None:
@@ -74,10 +74,10 @@ def check_model(model: Model) -> None:
         raise UsageError(f"{model.path} is a .{model.kind} model; llama-server serves .gguf models.", remedy="")
 
 
-def server_words(model: str, options: ServeOptions) -> tuple[str, ...]:
+def server_words(model: str, options: ServeOptions, draft: str = "") -> tuple[str, ...]:
     """The arguments of llama-server: one answer at a time, nothing kept from one to the next, any free port.
 
-    Its own defaults are four answers at once, the context that the model was trained with, and 8 GiB of kept prompts.
+    `model` and `draft` are the files as they are named where it runs. Its own defaults are four answers at once, the context that the model was trained with, and 8 GiB of kept prompts.
     Raises UsageError for counts that make no sense.
     """
     counts = {"context": options.context, "slots": options.slots, "batch": options.batch}
@@ -90,4 +90,4 @@ def server_words(model: str, options: ServeOptions) -> tuple[str, ...]:
     words += ["-c", str(options.context * options.slots), "-np", str(options.slots), "--cache-ram", "0"]
     words += ["-b", str(options.batch), "-ub", str(options.batch)]
     words += ["-t", str(options.threads)] if options.threads else []
-    return (*words, *options.arguments)
+    return (*words, *options.settings.words(draft), *options.arguments)

@@ -87,7 +87,7 @@ def serve_on_host(session: Session, model: Model, options: ServeOptions, folder:
     from native.build.ensure import BuildRequest, ensure_built
 
     check_model(model)
-    words = server_words(str(model.path), options)
+    words = server_words(str(model.path), options, str(options.draft.path) if options.draft else "")
     recipe, _, product = PRODUCT.partition("/")
     choice = dataclasses.replace(options.choice, arch=host_arch(), toolchain=STATIC_TOOLCHAIN)
     artifact = ensure_built(session, BuildRequest(target=recipe, choice=choice, products=(product,))).artifact

@@ -160,6 +160,7 @@ def test_every_combination_of_settings_is_a_configuration_with_a_name_of_its_own
         ({"ubatch": "64,,512"}, "'' is none of numbers"),
         ({"cache_k": "f16,q3_K"}, "'q3_K' is none of f32, f16"),
         ({"repack": "1"}, "'1' is none of on, off"),
+        ({"load_mode": "mmap,direct"}, "'direct' is none of auto, none, mmap"),
     ],
 )
 def test_settings_of_another_form_are_refused(flags: dict[str, str], sentence: str) -> None:
@@ -174,6 +175,7 @@ def test_settings_of_another_form_are_refused(flags: dict[str, str], sentence: s
         ((("depth", 512), ("cache-k", "q8_0"), ("cache-v", "q8_0")), "-d 512 -ctk q8_0 -ctv q8_0"),
         ((("repack", "on"),), "--repack 1"),
         ((("repack", "off"),), "--repack 0"),
+        ((("load-mode", "dio"),), "-lm dio"),
     ],
 )
 def test_settings_are_flags_of_llama_bench(settings: tuple[tuple[str, Value], ...], words: str) -> None:

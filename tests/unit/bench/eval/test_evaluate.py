@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import binomtest
 
 from bench.endpoint.answer import Answer
 from bench.endpoint.client import KEY_VARIABLE, Endpoint
@@ -308,6 +310,23 @@ def test_it_ends_when_its_time_is_over_and_can_be_gone_on_with(
     assert "for the other 36 questions" in out
     with pytest.raises(UsageError, match="nothing to go on with"):
         ask(resume=True)
+
+
+def test_too_little_time_is_told_with_how_many_questions_fit_and_what_that_costs(
+    ask: Callable[..., EvalOutcome], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # By its clock the server takes 10 ms a token, and 37 more answers of 4 to 43 tokens take some 8 s.
+    ask(at_most=6.0)
+    said = re.search(
+        r"about (\d+) of 40 questions will be asked, and the interval is then (\d+) points wide instead of 29; "
+        r"`--limit (\d+)`",
+        " ".join(capsys.readouterr().err.split()),
+    )
+    assert said is not None
+    fitting, points, limit = map(int, said.groups())
+    assert 3 <= fitting == limit < 40
+    interval = binomtest(round(0.6 * fitting), fitting).proportion_ci(method="wilson")
+    assert points == round(100 * (interval.high - interval.low))
 
 
 def test_the_key_stands_in_no_file_of_the_record(

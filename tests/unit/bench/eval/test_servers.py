@@ -17,6 +17,8 @@ from core.errors import BoardOffline, TemplateUnfit, UsageError
 from core.session import Session
 from deploy.launch import serve, serve_host
 from deploy.launch.model_server import ServeOptions
+from deploy.launch.process_use import ProcessUse
+from deploy.launch.server_settings import ServerSettings
 from tests.shared.model_server import ModelServer
 from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.asked_models import known_answer, write_questions
@@ -33,6 +35,9 @@ class Running:
     def check(self) -> None:
         if self.ends_with is not None:
             raise self.ends_with
+
+    def use(self) -> ProcessUse:
+        return ProcessUse(resident_bytes=10, peak_bytes=20, minor_faults=3, major_faults=0, read_bytes=0)
 
 
 @pytest.fixture
@@ -85,6 +90,51 @@ def test_a_model_on_this_computer_answers_and_is_judged(
     assert (content["server"]["answers_from"], content["server"]["board"]) == ("host", None)
     assert "none of a board" in content["server"]["label"]
     assert outcome.as_json()["emulated"] is None
+
+
+def test_settings_of_the_server_are_asked_for_kept_and_named_wherever_its_numbers_are(
+    session: Session, started: Started, model: Path, tmp_path: Path
+) -> None:
+    draft = write_tiny_gguf(tmp_path / "draft.gguf")
+    settings = ServerSettings(cache_k="q8_0", prompt_cache=True, cache_reuse=16, draft=str(draft))
+    server, _, calls = started
+    server.cached = 9
+    outcome = evaluate(session, request_of(model, tmp_path, on_host=True, plan={"settings": settings}))
+    [(_, options)] = calls
+    assert (options.settings, options.slots, options.draft.name if options.draft else "") == (settings, 1, "draft")
+    assert {request.body["cache_prompt"] for request in server.asked()} == {True}
+    content = read_eval(outcome.record)
+    assert content["plan"]["settings"] == {
+        "cache-k": "q8_0",
+        "prompt-cache": True,
+        "cache-reuse": 16,
+        "draft": str(draft),
+    }
+    assert content["server"]["label"].endswith(
+        f"; llama-server with cache-k q8_0, prompt-cache on, cache-reuse 16, draft {draft}"
+    )
+    assert content["used"]["peak_bytes"] == 20
+    # A cache that nobody asked for makes a result not valid; this one was asked for.
+    assert content["valid"] is True
+    assert any(note.startswith("In 3 answers a part of the prompt came from the cache") for note in content["notes"])
+
+
+def test_several_slots_are_asked_at_once_and_no_more_than_there_are(
+    session: Session, started: Started, model: Path, tmp_path: Path
+) -> None:
+    two = {"settings": ServerSettings(slots=2, context=300), "max_tokens": 100}
+    evaluate(session, request_of(model, tmp_path, on_host=True, plan={**two, "concurrency": 2}))
+    assert (started[2][0][1].slots, started[2][0][1].context) == (2, 300)
+    with pytest.raises(UsageError, match="answers several questions at once"):
+        evaluate(session, request_of(model, tmp_path, on_host=True, plan={**two, "concurrency": 3}))
+
+
+def test_settings_that_cannot_be_are_refused_before_anything_is_started(model: Path, tmp_path: Path) -> None:
+    settings = ServerSettings(cache_k="q8_0")
+    with pytest.raises(UsageError, match="runs already: cache-k q8_0 cannot be asked of it"):
+        EvalRequest(endpoint="http://127.0.0.1:9", plan=EvalPlan(settings=settings))
+    with pytest.raises(UsageError, match="no room for an answer of 100"):
+        EvalPlan(settings=ServerSettings(context=100), max_tokens=100)
 
 
 def test_a_model_on_an_emulated_board_says_so(session: Session, started: Started, model: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_benchs_speeds_give_the_times_of_a_board_and_say_so(
     bench = measure_llama(session, bench_of(write_tiny_gguf(tmp_path / "tiny.gguf"), threads=(1,))).record
     latency = board_latency(bench, "tiny")
     assert latency.source.startswith("answers from host, times from board (board ")
-    assert latency.source.endswith("; 1 thread)")
+    assert latency.source.endswith("; 1 thread; regime not known)")
     timed = [latency.time(answer) for answer in read_timed_answers(outcome.record)]
     # That board reads 100 and writes 10 tokens a second: the box of question k is there after the prompt and k + 2 more.
     lengths = {line["question"]: len(line["prompt_tokens"]) for line in read_answers(outcome.record)}

@@ -79,11 +79,20 @@ def test_a_quantisation_is_made_anew_where_a_half_one_was_left(
 
 
 def test_answers_are_asked_of_the_model_that_was_made(session: Session, evaluated: list[EvalRequest]) -> None:
-    do_evaluate(session, evaluation(), {"made": MADE})
+    do_evaluate(session, evaluation(threads=3), {"made": MADE})
     (request,) = evaluated
     assert (request.model, request.on_host, request.board, request.resume) == (MADE["path"], True, "", None)
+    assert request.threads == 3
     plan = request.plan
     assert (plan.data, plan.limit, plan.seed, plan.budgets, plan.max_tokens) == ("example", 5, 7, (16, 32), 64)
+
+
+def test_a_server_has_the_settings_of_its_cell_and_is_asked_as_many_questions_at_once(
+    session: Session, evaluated: list[EvalRequest]
+) -> None:
+    do_evaluate(session, evaluation(server={"slots": 3, "prompt-cache": True}), {"made": MADE})
+    (request,) = evaluated
+    assert (request.plan.settings.slots, request.plan.settings.prompt_cache, request.plan.concurrency) == (3, True, 3)
 
 
 def test_a_server_is_asked_for_the_model_by_its_own_name(session: Session, evaluated: list[EvalRequest]) -> None:

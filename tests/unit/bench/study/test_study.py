@@ -161,6 +161,25 @@ def test_two_do_not_run_one_study_at_once(
         run_study(session, study_of(file), Doing(tmp_path).ways)
 
 
+SERVERS = "  servers: [{}, {cache-k: q8_0, cache-v: q8_0}, {draft: tiny.gguf}]\n"
+
+
+def test_settings_of_servers_make_cells_of_their_own_and_leave_the_others_as_they_were(file: Path) -> None:
+    before = study_of(file).cells()
+    file.write_text(SMALL.replace("  limit: 5\n", f"  limit: 5\n{SERVERS}"))
+    cells = study_of(file).cells()
+    assert [cell.title for cell in cells if cell.title.startswith("evaluate small/Q4_0 direct")] == [
+        "evaluate small/Q4_0 direct on dayu200",
+        "evaluate small/Q4_0 direct on dayu200 with cache-k q8_0, cache-v q8_0",
+        "evaluate small/Q4_0 direct on dayu200 with draft tiny.gguf",
+    ]
+    assert len({cell.key for cell in cells}) == len(cells)
+    assert {cell.key for cell in before} <= {cell.key for cell in cells}
+    # Another draft model of the same name gives other answers, or the same ones in another time.
+    others = {cell.key for cell in study_of(file, tiny="1" * 64).cells()} - {cell.key for cell in cells}
+    assert len(others) == 2 * 3
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
@@ -169,6 +188,9 @@ def test_two_do_not_run_one_study_at_once(
         ("  budgets: [32, 64]\n", "", 11, "there are no budgets"),
         ("limit: 5", "limit: 0", 10, "limit"),
         ("boards: [dayu200]", "board: dayu200", 1, "board"),
+        ("  limit: 5\n", "  servers:\n    - {}\n    - {cache-reuse: 8}\n", 12, "moves what the prompt cache has"),
+        ("  limit: 5\n", "  servers: [{load-mode: mlook}]\n", 10, "is none of auto, none"),
+        ("prompt: direct}", "server: {cache-k: q8_0}}", 13, "none of evaluate's servers"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(file: Path, old: str, new: str, line: int, said: str) -> None:

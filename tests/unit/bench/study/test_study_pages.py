@@ -8,11 +8,12 @@ import pytest
 
 from bench.eval.evaluate import evaluate
 from bench.eval.request import EvalPlan, EvalRequest
-from bench.study.evidence import gather
+from bench.study.evidence import Evidence, gather
 from bench.study.forecast import plan_study
 from bench.study.report import StudyReportRequest, report_study
 from bench.study.spec import BENCH, EVALUATE, Study, read_study
 from bench.study.state import DONE, CellState, StudyFolder
+from bench.study.times import token_times
 from bench.study.versus import compare_models
 from core.session import PROJECT, Session
 from tests.shared.bench_records import write_bench_record
@@ -32,9 +33,14 @@ compare: {first: small, second: large, budget: 20}
 @pytest.fixture
 def study(session: Session, tmp_path: Path) -> Study:
     """Both models give the same answers; the large one's board takes twice as long."""
+    return write_study(session, tmp_path, HALF)
+
+
+def write_study(session: Session, tmp_path: Path, text: str) -> Study:
+    """A study all of whose cells are done; benches are of servers without settings."""
     questions = write_questions(tmp_path / "forty.jsonl")
     path = tmp_path / "half.yaml"
-    path.write_text(HALF.replace("DATA", str(questions)))
+    path.write_text(text.replace("DATA", str(questions)))
     study = read_study(path, lambda source: "")
     folder = StudyFolder.of(session.settings.runs, path)
     with ModelServer(answer=known_answer) as server:
@@ -85,10 +91,9 @@ def test_what_nobody_knows_is_left_out_of_the_sum(session: Session) -> None:
 
 
 def test_times_of_the_board_are_given_to_answers_from_elsewhere(session: Session, study: Study) -> None:
-    evidence = gather(
-        [state for cell in study.cells() if (state := StudyFolder.of(session.settings.runs, study.path).read(cell))]
-    )
-    small, large = (evidence.timed(evidence.find(name, "direct")[0])[0] for name in ("small", "large"))
+    evidence = evidence_of(session, study)
+    found = {each.model: each for each in evidence.answered}
+    small, large = (evidence.timed(found[name])[0] for name in ("small", "large"))
     assert small.emulated
     assert small.source.startswith("answers from host, times from board (board emulated-dayu200; 1 thread")
     assert "emulated" in small.source
@@ -96,9 +101,7 @@ def test_times_of_the_board_are_given_to_answers_from_elsewhere(session: Session
 
 
 def test_the_same_answers_in_twice_the_time(session: Session, study: Study) -> None:
-    folder = StudyFolder.of(session.settings.runs, study.path)
-    evidence = gather([state for cell in study.cells() if (state := folder.read(cell))])
-    versus = compare_models(study.content["compare"], ["direct"], evidence)
+    versus = compare_models(study.content["compare"], ["direct"], evidence_of(session, study))
     assert versus.in_tokens is not None
     assert [share.value for share in versus.in_tokens.differences] == [0, 0, 0, 0]
     assert (versus.planned.first_only, versus.planned.second_only) == (0, 0) if versus.planned else False
@@ -131,6 +134,56 @@ def test_the_page_names_where_times_are_from_and_that_they_are_emulated(
     assert "Whole: all 4 cells are done" in text
     assert "n = 40" in text
     assert "No crossing in range: small is ahead" in text
+
+
+def evidence_of(session: Session, study: Study) -> Evidence:
+    folder = StudyFolder.of(session.settings.runs, study.path)
+    return gather([state for cell in study.cells() if (state := folder.read(cell))])
+
+
+def test_answers_under_other_settings_are_neither_compared_nor_given_times_of_a_board_without_them(
+    session: Session, tmp_path: Path
+) -> None:
+    servers = "on_host: true, servers: [{}, {cache-k: q8_0}]"
+    study = write_study(session, tmp_path, HALF.replace("on_host: true", servers))
+    evidence = evidence_of(session, study)
+    assert len(evidence.answered) == 4
+    plain, quantised = (evidence.find("small", "direct", settings) for settings in study.servers)
+    assert (len(plain), len(quantised)) == (1, 1)
+    assert [timed.place for timed in evidence.timed(plain[0])] == ["dayu200"]
+    assert [timed.place for timed in evidence.timed(quantised[0])] == ["host"]
+    made = report_study(session, study, StudyReportRequest(output=str(tmp_path / "page.md")))
+    assert made.versus is not None
+    # The first settings are compared where none are named: one pair, on the board that was measured with them.
+    assert (str(made.versus.settings), [equal.place for equal in made.versus.in_time]) == ("", ["dayu200"])
+    text = made.path.read_text(encoding="utf-8").replace("\\", "")
+    assert "Prompt: direct; servers with cache-k q8_0" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| cache-k q8_0 |")][:1]
+    # Both have the same record behind them: 29 of 40 right, all answers alike.
+    assert "| 40 | 72.5% (57.2% to 83.9%) | 40 of 40 |" in row
+
+
+def test_what_a_token_takes_is_that_of_the_server_with_its_interval(session: Session, study: Study) -> None:
+    times = token_times(evidence_of(session, study).answered[0])
+    assert times is not None
+    # The server's clock says 10 ms for every further token, k + 3 of them in answer k.
+    assert (times.token.median, times.token.low, times.token.high) == (pytest.approx(0.01),) * 3
+    assert (times.token.n, times.single.n) == (COUNT, sum(k + 3 for k in range(COUNT)))
+    assert [position.median for position in times.positions] == pytest.approx([0.01] * len(times.positions))
+    assert times.positions[-1].at > 30
+
+
+def test_the_page_has_models_side_by_side_what_was_cut_and_without_a_box_and_what_a_token_takes(
+    session: Session, study: Study, tmp_path: Path
+) -> None:
+    made = report_study(session, study, StudyReportRequest(output=str(tmp_path / "page.md")))
+    text = made.path.read_text(encoding="utf-8").replace("\\", "")
+    assert "The models side by side" in text
+    assert "Answers that were cut, and without a box" in text
+    # Within 10 tokens 33 of 40 answers are cut; 8 boxes are whole, so that 32 have none.
+    assert any("| 10 | 40 |" in line and "| 33 | 32 | 32 |" in line for line in text.splitlines())
+    assert "Per-token latency" in text
+    assert "EMULATED, bench, small, 1 thread, in RAM" in text
 
 
 def test_a_page_of_half_a_study_says_what_is_left(session: Session, study: Study, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def main(words: Sequence[str], given: IO[bytes], out: IO[bytes]) -> None:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "ohforge" / "build-host"
     value: Mapping[str, Any] | None
     try:
-        make_folder(base)
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
         if words[0] in STREAMS:
             STREAMS[words[0]](base, words[1:], given, out)
             return

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BuildError, ContentDiffers, HostKeyNotTrusted
+from core.errors import BuildError, ContentDiffers, HostKeyNotTrusted, HostToolMissing, NotEnoughSpace
 from core.session import PROJECT, Session
+from deploy.build_host import host as host_module
 from deploy.build_host.build import build_on, stop_on, would_build_on
 from native.artifact.artifact import Artifact, read_artifact
 from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
@@ -258,6 +259,26 @@ def test_a_host_that_is_not_known_is_shown_with_its_key_and_the_way_to_accept_it
     with pytest.raises(HostKeyNotTrusted, match="SHA256:") as caught:
         project.build()
     assert "--accept-new" in caught.value.remedy
+
+
+def test_a_host_without_a_python_is_told_with_what_to_install(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "FIND_PYTHON", host_module.FIND_PYTHON.replace("python3", "no-python"))
+    with pytest.raises(HostToolMissing, match=r"ssh://arm-server has no Python 3\.11 or newer") as caught:
+        project.build()
+    assert "apt-get install python3" in caught.value.remedy
+
+
+def test_a_host_whose_disk_is_full_is_told_so(project: Project, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "new.txt").write_text(str(project.folder))
+    write, full = "shutil.copyfileobj(source, file, CHUNK)", "raise OSError(errno.ENOSPC, 'No space left on device')"
+    text = host_module.HELPER(encoding="utf-8")
+    assert write in text
+    monkeypatch.setattr(host_module, "HELPER", lambda encoding: text.replace(write, full))
+    with pytest.raises(NotEnoughSpace, match="disk of the build host is full") as caught:
+        project.build()
+    assert str(host.base) in caught.value.remedy
 
 
 def test_dry_tells_what_would_go_there_and_asks_nobody(project: Project, host: Host) -> None:

@@ -17,12 +17,13 @@ from core.files import sha256_json, write_json
 from core.locks import hold
 from core.session import Session
 from deploy.build_host.host import ATTEMPTS, BuildHost, make_error
-from deploy.build_host.job import Job, make_job
+from deploy.build_host.job import Job, find_recipe, make_job
 from deploy.build_host.journal import Replay
 from deploy.build_host.send import send_lacking
 from deploy.build_host.take import take_artifact, take_log
 from deploy.ssh.choose import find_ssh
 from native.build.ensure import BuildOutcome, BuildRequest
+from native.source.fetch import would_fetch
 
 PREPARE_SECONDS = 1800.0
 """What making the Python environment on a slow host may take, once."""
@@ -69,15 +70,20 @@ def stop_on(session: Session, name: str, request: BuildRequest) -> str:
 
 
 def would_build_on(session: Session, name: str, request: BuildRequest, *, stop: bool = False) -> list[Would]:
-    """What `build_on`, or `stop_on`, would do; the host is not asked. Raises what `make_job` raises."""
+    """What `build_on`, or `stop_on`, would do; the host is not asked. Raises what `find_recipe` raises."""
     serial = _find_host(session, name)
-    job = make_job(session, request)
+    recipe = find_recipe(session, request)
+    fetched = would_fetch(session, recipe)
+    # What is not here yet cannot be counted.
+    size = None if fetched else make_job(session, request).size
+    title = f"{recipe.name} for {request.choice.arch}"
     if stop:
-        return [Would(action="stop", what=f"the build of {job.title}", where=serial, why="if it runs")]
-    what = f"the sources of {job.title} and what builds them"
+        return [Would(action="stop", what=f"the build of {title}", where=serial, why="if it runs")]
+    what = f"the sources of {title} and what builds them"
     return [
-        Would(action="send", what=what, size=job.size, where=serial, why="what is there already is left out"),
-        Would(action="build", what=job.title, where=serial),
+        *fetched,
+        Would(action="send", what=what, size=size, where=serial, why="what is there already is left out"),
+        Would(action="build", what=title, where=serial),
     ]
 
 

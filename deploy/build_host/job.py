@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import UsageError
+from core.errors import HostToolMissing, UsageError
 from core.files import files_in, sha256_json
 from core.session import PROJECT, Session
 from deploy.build_host.tree import Tree, read_tree
 from native.build.ensure import BuildRequest, choose_products
+from native.build.plan import files_beside
 from native.build.prefix import FOLDER, is_prefix
 from native.programs import PROGRAMS
 from native.recipe.project import change_recipe, name_of, read_project
-from native.recipe.recipe import Recipe, load_recipe
+from native.recipe.recipe import FILE, Recipe, load_recipe
 from native.source.fetch import fetch_source, note_of
 from native.source.kinds import FolderSource
 from native.source.tree import list_sources
@@ -64,22 +65,29 @@ class Job:
         }
 
 
+def find_recipe(session: Session, request: BuildRequest) -> Recipe:
+    """What is to be built, with what was said about it. Raises UnknownName, UsageError, NothingToBuild."""
+    if request.source:  # What is taken of several is said by the host.
+        recipe = read_project(session.quietly(), request.source, request.system)
+    else:
+        recipe = load_recipe(request.target)
+    recipe = change_recipe(recipe, request.options, request.build_type)
+    choose_products(recipe, request.products)
+    return recipe
+
+
 def make_job(session: Session, request: BuildRequest) -> Job:
     """Collects the sources of `request`, which are fetched first where they are not here, and ohforge's own code.
 
     Raises UnknownName, UsageError, NothingToBuild, and what fetching a source raises.
     """
-    if request.source:  # What is taken of several is said by the host.
-        recipe = read_project(session.quietly(), request.source, request.system)
-    else:
-        recipe = load_recipe(request.target)
-    choose_products(change_recipe(recipe, request.options, request.build_type), request.products)
+    recipe = find_recipe(session, request)
     code = _code_tree()
     trees = [code]
     target: object = request.target
     source: object = request.source
     if not recipe.folder.is_relative_to(PROGRAMS):
-        tree = _project_tree(recipe)
+        tree = _project_tree(recipe, whole=bool(request.source), file=_file_of(request.target))
         trees.append(tree)
         here = {"place": tree.place}
         source = here if request.source else ""
@@ -100,7 +108,7 @@ def make_job(session: Session, request: BuildRequest) -> Job:
         title=f"{recipe.name} for {request.choice.arch or 'arm64'}",
         trees=tuple(trees),
         code=code.place,
-        packages={name: importlib.metadata.version(name) for name in PACKAGES},
+        packages=_versions(),
         request={
             "target": target,
             "source": source,
@@ -119,30 +127,47 @@ def make_job(session: Session, request: BuildRequest) -> Job:
     )
 
 
+def _versions() -> dict[str, str]:
+    try:
+        return {name: importlib.metadata.version(name) for name in PACKAGES}
+    except importlib.metadata.PackageNotFoundError as lacking:
+        raise HostToolMissing(
+            f"The Python package {lacking.name} is not installed here, so the build host cannot be given the same one.",
+            remedy="Run `make setup`, or install ohforge again with pip.",
+        ) from None
+
+
 def _code_tree() -> Tree:
     paths = [path for name in CODE for path in list_sources(PROJECT / name)]
     return read_tree(PROJECT, [*paths, PROJECT / "deploy/__init__.py"], "code")
 
 
-def _project_tree(recipe: Recipe) -> Tree:
-    """The folder of a recipe, or of a project, of the user's own."""
-    left_out: tuple[Path, ...] = ()
+def _project_tree(recipe: Recipe, *, whole: bool, file: str) -> Tree:
+    """The folder of a project of the user's own; of a recipe of his, the `file` and what it names."""
+    folder, paths = recipe.folder, set[Path]()
+    left_out = [path for source in recipe.sources if isinstance(source, FolderSource) for path in source.leave_out]
     for source in recipe.sources:
         if isinstance(source, FolderSource):
-            if not source.path.resolve().is_relative_to(recipe.folder):
-                raise UsageError(
-                    f"The recipe {recipe.name} builds {source.path}, which does not lie below its own folder, so it "
-                    "cannot go to another computer.",
-                    remedy="Move the source below the recipe's folder.",
-                )
-            left_out += source.leave_out
-    folder = recipe.folder
-    return read_tree(folder, list_sources(folder, left_out), "projects", folder.parent.name or "top", folder.name)
+            paths.update(list_sources(source.path, left_out))
+    if whole:
+        paths.update(list_sources(folder, left_out))
+    else:
+        rules = recipe.rules
+        texts = [text for rule in rules for text in (*rule.options.values(), *rule.compile_flags, *rule.link_flags)]
+        for path in (folder / file, *files_beside(recipe, texts)):
+            paths.update(files_in(path) if path.is_dir() else [path])
+    outside = sorted(str(path) for path in paths if ".." in path.relative_to(folder).parts)
+    if outside:
+        raise UsageError(
+            f"{outside[0]} does not lie below the folder of the recipe {recipe.name}, so it cannot go to another computer.",
+            remedy="Move it there.",
+        )
+    return read_tree(folder, sorted(paths), "projects", folder.parent.name or "top", folder.name)
 
 
 def _file_of(target: str) -> str:
     path = Path(target).expanduser()
-    return "" if path.is_dir() else path.name
+    return FILE if path.is_dir() else path.name
 
 
 def _source_tree(session: Session, recipe: Recipe) -> Tree:

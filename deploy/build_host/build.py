@@ -17,7 +17,7 @@ from core.files import sha256_json, write_json
 from core.locks import hold
 from core.session import Session
 from deploy.build_host.host import ATTEMPTS, BuildHost, make_error
-from deploy.build_host.job import Job, find_recipe, make_job
+from deploy.build_host.job import Job, find_recipe, make_job, title_of
 from deploy.build_host.journal import Replay
 from deploy.build_host.send import send_lacking
 from deploy.build_host.take import take_artifact, take_log
@@ -60,13 +60,16 @@ def build_on(session: Session, name: str, request: BuildRequest) -> BuildOutcome
 
 
 def stop_on(session: Session, name: str, request: BuildRequest) -> str:
-    """Ends the build that `build_on` has begun there, whoever waits for it; a sentence says what came of it. Raises Busy."""
+    """Ends the builds of that program and arch that run there, whoever waits for them; a sentence says what came of it.
+
+    Raises Busy.
+    """
+    title = title_of(find_recipe(session, request), request)
     with _host(session, name) as host:
-        job = make_job(session, request)
-        answer = host.ask("stop", job.id)
+        answer = host.ask("stop", title)
         if not answer["ended"]:
-            raise Busy(f"The build of {job.title} on {host.serial} does not end.")
-        return f"the build of {job.title} on {host.serial} " + ("was ended" if answer["ran"] else "does not run")
+            raise Busy(f"The build of {title} on {host.serial} does not end.")
+        return f"the build of {title} on {host.serial} " + ("was ended" if answer["ran"] else "does not run")
 
 
 def would_build_on(session: Session, name: str, request: BuildRequest, *, stop: bool = False) -> list[Would]:
@@ -76,7 +79,7 @@ def would_build_on(session: Session, name: str, request: BuildRequest, *, stop: 
     fetched = would_fetch(session, recipe)
     # What is not here yet cannot be counted.
     size = None if fetched else make_job(session, request).size
-    title = f"{recipe.name} for {request.choice.arch}"
+    title = title_of(recipe, request)
     if stop:
         return [Would(action="stop", what=f"the build of {title}", where=serial, why="if it runs")]
     what = f"the sources of {title} and what builds them"

@@ -279,15 +279,22 @@ def read_result(base: Path, words: Sequence[str], given: IO[bytes]) -> dict[str,
         return {"result": None, "stderr": "\n".join(lines[-8:])}
 
 
-def stop_build(base: Path, words: Sequence[str], given: IO[bytes]) -> dict[str, Any]:
-    """Ends the attempt of a job that runs; tells whether there was one, and whether it has ended."""
-    job = base / "jobs" / words[0]
-    if not job.is_dir():
-        return {"ran": False, "ended": True}
-    with locked(job / "start.lock"):
-        attempt = job / _current(job)
-        if not runs(attempt):
-            return {"ran": False, "ended": True}
+def stop_builds(base: Path, words: Sequence[str], given: IO[bytes]) -> dict[str, Any]:
+    """Ends the builds of that title that run, whatever their sources; how many there were, and whether all have ended."""
+    running = [attempt for attempt in (base / "jobs").glob("*/*") if _title(attempt) == words[0] and runs(attempt)]
+    ended = [_stop(attempt) for attempt in running]
+    return {"ran": len(running), "ended": all(ended)}
+
+
+def _title(attempt: Path) -> str:
+    try:
+        return str(json.loads((attempt / "request.json").read_text())["title"])
+    except OSError:
+        return ""
+
+
+def _stop(attempt: Path) -> bool:
+    with locked(attempt.with_name("start.lock")):
         number = int((attempt / "running").read_text())
     for signalled in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
@@ -295,9 +302,9 @@ def stop_build(base: Path, words: Sequence[str], given: IO[bytes]) -> dict[str, 
         until = time.monotonic() + STOP_SECONDS
         while time.monotonic() < until:
             if not runs(attempt):
-                return {"ran": True, "ended": True}
+                return True
             time.sleep(LOOK_SECONDS)
-    return {"ran": True, "ended": False}
+    return False
 
 
 # answers that are no JSON ----------------------------------------------------------------------------
@@ -334,7 +341,7 @@ COMMANDS: Mapping[str, Callable[[Path, Sequence[str], IO[bytes]], Mapping[str, A
     "fill": fill_store,
     "start": start_build,
     "result": read_result,
-    "stop": stop_build,
+    "stop": stop_builds,
 }
 STREAMS: Mapping[str, Callable[[Path, Sequence[str], IO[bytes], IO[bytes]], None]] = {
     "follow": follow,

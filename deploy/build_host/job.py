@@ -58,6 +58,7 @@ class Job:
         return {
             "id": self.id,
             "known": known,
+            "title": self.title,
             "trees": [tree.as_json() for tree in self.trees],
             "code": self.code,
             "packages": dict(self.packages),
@@ -74,6 +75,11 @@ def find_recipe(session: Session, request: BuildRequest) -> Recipe:
     recipe = change_recipe(recipe, request.options, request.build_type)
     choose_products(recipe, request.products)
     return recipe
+
+
+def title_of(recipe: Recipe, request: BuildRequest) -> str:
+    """What a build is called, whatever its sources."""
+    return f"{recipe.name} for {request.choice.arch}"
 
 
 def make_job(session: Session, request: BuildRequest) -> Job:
@@ -105,7 +111,7 @@ def make_job(session: Session, request: BuildRequest) -> Job:
             prefixes.append({"place": tree_of_prefix.place})
     settings = session.settings
     return Job(
-        title=f"{recipe.name} for {request.choice.arch or 'arm64'}",
+        title=title_of(recipe, request),
         trees=tuple(trees),
         code=code.place,
         packages=_versions(),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.build_host import helper
 from tests.support.sshd import SSHD, LoopbackSshd, loopback_sshd
 
 
@@ -46,7 +49,11 @@ def host(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Iterat
         "ZIG_GLOBAL_CACHE_DIR": str(shared_cache / "zig"),
     }
     with loopback_sshd(tmp_path_factory.mktemp("sshd"), environment) as server:
-        yield Host(sshd=server, home=home)
+        host = Host(sshd=server, home=home)
+        yield host
+        # Of tests that failed.
+        for attempt in filter(helper.runs, host.attempts):
+            os.killpg(int((attempt / "running").read_text()), signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)

@@ -205,6 +205,8 @@ def test_ctrl_c_leaves_the_build_and_says_how_it_is_ended(waiting: Project, host
     [attempt] = _attempts(host, waiting)
     number = int((attempt / "running").read_text())
     assert is_alive(number)
+    # Whatever its sources are now: whose build it is counts.
+    (waiting.folder / "hello.c").write_text(HELLO)
     stopped = subprocess.run([*waiting.words, "--stop"], cwd=PROJECT, capture_output=True, check=True, timeout=SECONDS)
     assert "was ended" in json.loads(stopped.stdout)["stopped"]
     assert not is_alive(number)

@@ -53,7 +53,7 @@ from deploy.board.script import (
 )
 from deploy.hdc.answers import Refused, ScriptDamaged, check_transfer
 from deploy.hdc.errors import Fault, confirm_request, find_fault, make_error, what_hdc_said
-from deploy.hdc.paths import check_key, check_local_file, check_remote_path
+from deploy.hdc.paths import check_key, check_local_file, check_remote_path, harmless_source, harmless_target
 from deploy.hdc.program import Hdc
 
 T = TypeVar("T")
@@ -131,13 +131,13 @@ class HdcBoard:
         check_local_file(local)
         check_remote_path(remote)
         size = local.stat().st_size
-        with self.hdc.source(local, deadline) as source:
+        with harmless_source(local) as source:
             self._attempt(deadline, lambda: self._transfer("send", str(source), remote, size, deadline))
 
     def receive(self, remote: str, local: Path, *, deadline: Deadline) -> None:
         """See `Board.receive`. `local` may hold a part of the file when this raises."""
         check_remote_path(remote)
-        with self.hdc.target(local, deadline) as target:
+        with harmless_target(local) as target:
             self._attempt(deadline, lambda: self._transfer("receive", remote, str(target), None, deadline))
 
     # attempts ------------------------------------------------------------------------------------

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from core.deadline import Deadline
 from core.errors import HdcNotFound, HostToolMissing
 from core.process import OnOutput, Result
 from core.session import Session
-from deploy.hdc.paths import harmless_source, harmless_target
 from deploy.hdc.windows import WindowsBridge
 
 
@@ -23,30 +20,20 @@ class Hdc:
     title: str
     environment: Mapping[str, str] = field(default_factory=dict)
     emulated: bool = False
-    bridge: WindowsBridge | None = None
-    """For a Windows program that is called from WSL."""
     renew: Callable[[Session], Hdc] | None = None
     """Ends the server and returns an hdc with a new one; None when the server is not ours to end."""
     connected: Callable[[bool], None] | None = None
     """Notes whether this server of ours has its board; None when it is not ours."""
+    bridge: WindowsBridge | None = None
+    """For a Windows program that is called from WSL."""
 
     def call(
         self, session: Session, words: tuple[str, ...], *, deadline: Deadline, on_stdout: OnOutput | None = None
     ) -> Result:
         """Runs one hdc command. Its exit status means nothing. Raises HdcNotFound when there is no such program."""
         environment = dict(self.environment)
+        runner = self.bridge or session.runner
         try:
-            if self.bridge is not None:
-                argv = [*self.argv, *words]
-                return self.bridge.call(session, argv, deadline=deadline, env=environment, on_stdout=on_stdout)
-            return session.runner.run([*self.argv, *words], deadline=deadline, env=environment, on_stdout=on_stdout)
+            return runner.run([*self.argv, *words], deadline=deadline, env=environment, on_stdout=on_stdout)
         except HostToolMissing as error:
             raise HdcNotFound(f"hdc cannot be started: {error.message}") from error
-
-    def source(self, local: Path, deadline: Deadline) -> contextlib.AbstractContextManager[Path]:
-        """A path of the content of `local` that hdc takes unharmed."""
-        return self.bridge.source(local) if self.bridge is not None else harmless_source(local)
-
-    def target(self, local: Path, deadline: Deadline) -> contextlib.AbstractContextManager[Path]:
-        """A path to receive into that hdc takes unharmed; what arrives there ends up as `local`."""
-        return self.bridge.target(local) if self.bridge is not None else harmless_target(local)

@@ -27,8 +27,6 @@ UNC = "\\\\"
 CMD = "C:\\Windows\\System32\\cmd.exe"
 PREFIX = "ohforge-wsl-"
 ABANDONED_SECONDS = 86_400.0
-LOCAL_WORD = {"send": -2, "recv": -1}
-"""Where the path of this computer stands in ``… file send HERE THERE`` and ``… file recv THERE HERE``."""
 PASSED = ("OHOS_HDC_SERVER_PORT",)
 """Variables that a Windows program gets of ours; WSL passes none by itself."""
 
@@ -48,59 +46,72 @@ def find_bridge(session: Session, program: str) -> WindowsBridge | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowsBridge:
-    """Translates what goes to a Windows program and what comes from it."""
+    """Runs an hdc of Windows: translates what goes to it and what comes from it (a `core.process.Runner` for hdc)."""
 
     session: Session
 
-    def call(
+    def run(
         self,
-        session: Session,
-        argv: Sequence[str],
+        argv: Sequence[str | Path],
         *,
         deadline: Deadline,
-        env: Mapping[str, str],
-        on_stdout: OnOutput | None,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        on_stdout: OnOutput | None = None,
+        on_stderr: OnOutput | None = None,
+        stdin: bytes | None = None,
     ) -> Result:
-        """Runs an hdc command. Raises HostToolMissing."""
+        """Runs an hdc command whose paths are this system's. Raises HostToolMissing, and as the session's own runner."""
         ends = LineEnds(on_stdout) if on_stdout is not None else None
-        try:
-            result = session.runner.run(
-                self._translate(argv), deadline=deadline, env=_passed(env), on_stdout=ends.feed if ends else None
-            )
-        finally:
-            if ends is not None:
-                ends.finish()
+        with self._words(argv) as words:
+            try:
+                result = self.session.runner.run(
+                    words,
+                    deadline=deadline,
+                    cwd=cwd,
+                    env=_passed(env or {}),
+                    on_stdout=ends.feed if ends else None,
+                    on_stderr=on_stderr,
+                    stdin=stdin,
+                )
+            finally:
+                if ends is not None:
+                    ends.finish()
         out, errors = without_carriage_returns(result.stdout), without_carriage_returns(result.stderr)
         # What a board's program prints is no text of Windows.
-        stdout = out if "shell" in argv else self._as_utf8(out)
+        stdout = out if "shell" in words else self._as_utf8(out)
         return replace(result, stdout=stdout, stderr=self._as_utf8(errors))
 
-    def _translate(self, argv: Sequence[str]) -> list[str]:
+    @contextlib.contextmanager
+    def _words(self, argv: Sequence[str | Path]) -> Iterator[list[str]]:
         """The words of a command with the path of this computer as Windows has it."""
-        words = list(argv)
-        for verb, place in LOCAL_WORD.items():
-            if words[-4:-2] == ["file", verb]:
-                words[place] = self._to_windows(Path(words[place]))
-        return words
+        words = [str(word) for word in argv]
+        with contextlib.ExitStack() as stack:
+            if words[-4:-2] == ["file", "send"]:
+                words[-2] = self._to_windows(stack.enter_context(self._source(Path(words[-2]))))
+            elif words[-4:-2] == ["file", "recv"]:
+                words[-1] = self._to_windows(stack.enter_context(self._target(Path(words[-1]))))
+            yield words
 
     @contextlib.contextmanager
-    def source(self, local: Path) -> Iterator[Path]:
-        """A path of the content of `local` that a Windows hdc can read: itself, or a copy on a Windows disk."""
+    def _source(self, local: Path) -> Iterator[Path]:
+        """A path of the content of `local` that a Windows program can read: itself, or a copy on a Windows disk."""
         if self._is_seen(local):
-            yield local.absolute()
+            yield local
             return
         with self._folder() as spare:
             yield Path(shutil.copyfile(local, spare / "file"))
 
     @contextlib.contextmanager
-    def target(self, local: Path) -> Iterator[Path]:
-        """A path that a Windows hdc can write to; what arrives there ends up as `local`."""
+    def _target(self, local: Path) -> Iterator[Path]:
+        """A path that a Windows program can write to; what arrives there, if only a part, ends up as `local`."""
         if self._is_seen(local):
-            yield local.absolute()
+            yield local
             return
         with self._folder() as spare:
             yield spare / "file"
-            shutil.move(spare / "file", local)
+            if (spare / "file").exists():
+                shutil.move(spare / "file", local)
 
     def _to_windows(self, path: Path) -> str:
         """A path as Windows has it. The file need not be there, its folder must."""
@@ -109,7 +120,7 @@ class WindowsBridge:
 
     def _is_seen(self, local: Path) -> bool:
         """Whether it lies on a disk of Windows: what is Linux's own it gets by the network only, and hdc not at all."""
-        return is_harmless(local) and not self._to_windows(local.absolute()).startswith(UNC)
+        return not self._to_windows(local).startswith(UNC)
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:

@@ -86,21 +86,27 @@ def test_only_the_path_of_this_computer_is_translated(bridge: WindowsBridge, wsl
     assert said("-t", "KEY", "shell", f"ls {local}") == [*before, "shell", f"ls {local}"]
 
 
-def test_a_file_on_a_disk_of_windows_is_taken_where_it_lies_and_another_is_copied_there(
-    bridge: WindowsBridge, wsl: Wsl, tmp_path: Path
+def test_a_file_on_a_disk_of_windows_is_taken_where_it_lies_and_another_goes_by_a_copy(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, unseen = wsl.drive / "Users/Ana/a.bin", tmp_path / "b.bin"
+    """The hdc is one that copies, and says what it was told."""
+    copies = Hdc(
+        argv=("/bin/sh", "-c", 'while [ $# -gt 4 ]; do shift; done; echo "$3 $4"; cp "$3" "$4"', "sh"), title=""
+    )
+    wsl = make_wsl(tmp_path, copies, monkeypatch)
+    hdc = Hdc(argv=(str(wsl.hdc),), title="hdc", bridge=WindowsBridge(session=session))
+    seen, unseen, board = wsl.drive / "Users/Ana/a.bin", tmp_path / "b.bin", str(tmp_path / "board.bin")
     for path in (seen, unseen):
-        path.write_bytes(b"content")
-    with bridge.source(seen) as source:
-        assert source == seen
-    with bridge.source(unseen) as source:
-        assert source.parent.parent == wsl.temporary
-        assert source.read_bytes() == b"content"
-    with bridge.target(tmp_path / "c.bin") as target:
-        assert target.is_relative_to(wsl.temporary)
-        target.write_bytes(b"came")
-    assert (tmp_path / "c.bin").read_bytes() == b"came"
+        path.write_bytes(str(path).encode())
+        said = hdc.call(session, ("-t", "KEY", "file", "send", str(path), board), deadline=soon()).text.split()
+        assert Path(board).read_bytes() == str(path).encode()
+        assert (said[0] == str(path), Path(said[0]).is_relative_to(wsl.temporary)) == (path is seen, path is unseen)
+        path.unlink()
+        said = hdc.call(session, ("-t", "KEY", "file", "recv", board, str(path)), deadline=soon()).text.split()
+        assert path.read_bytes() == str(path).encode()
+        assert (said[1] == str(path), Path(said[1]).is_relative_to(wsl.temporary)) == (path is seen, path is unseen)
+    hdc.call(session, ("-t", "KEY", "file", "recv", f"{board}.absent", str(tmp_path / "c.bin")), deadline=soon())
+    assert not (tmp_path / "c.bin").exists()
     assert list(wsl.temporary.iterdir()) == []
 
 
@@ -111,22 +117,14 @@ def test_a_users_name_beyond_ascii_leads_to_the_public_folder(
     assert WindowsBridge(session=session).temporary == wsl.drive / "Users/Public"
 
 
-def test_what_windows_says_in_its_code_page_is_understood(bridge: WindowsBridge, wsl: Wsl, session: Session) -> None:
+def test_what_windows_says_in_its_code_page_is_understood(
+    bridge: WindowsBridge, wsl: Wsl, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WindowsBridge, "_to_windows", lambda self, path: f"/of/linux/{path.name}")
     hdc = Hdc(argv=(str(wsl.hdc),), title="hdc", bridge=bridge)
-    result = bridge.call(
-        session,
-        [*hdc.argv, "-t", "KEY", "file", "send", "relative", "/data/x"],
-        deadline=soon(),
-        env={},
-        on_stdout=None,
-    )
+    said = hdc.call(session, ("-t", "KEY", "file", "send", "/tmp/model", "/data/x"), deadline=soon()).text
     # "The system cannot find", in the code page 936.
-    assert (
-        result.text
-        == "[Fail]Error opening file: 系统找不到, path:\\\\wsl.localhost\\Debian"
-        + str(Path.cwd()).replace("/", "\\")
-        + "\\relative\n"
-    )
+    assert said == "[Fail]Error opening file: 系统找不到, path:/of/linux/model\n"
 
 
 def test_a_servers_port_goes_over_and_what_wsl_passes_already_stays(

@@ -194,6 +194,7 @@ def test_ctrl_c_leaves_the_build_and_says_how_it_is_ended(waiting: Project, host
     process = subprocess.Popen(waiting.words, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         waiting.wait_for_compiling()
+        wait_until("the first words of the build", lambda: _seen(waiting) > 0)
         process.send_signal(signal.SIGINT)
         error = json.loads(process.communicate(timeout=SECONDS)[0])["error"]
     finally:
@@ -236,7 +237,9 @@ def test_a_host_whose_build_was_killed_is_told_so_and_builds_again(waiting: Proj
         waiting.wait_for_compiling()
         [attempt] = _attempts(host, waiting)
         number = int((attempt / "running").read_text())
-        subprocess.run(["kill", "-KILL", str(number)], check=True)
+        # As a restart of the computer does, which leaves nothing of it; each program has a group of its own.
+        for process in [number, *map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split())]:
+            os.killpg(process, signal.SIGKILL)
 
     with pytest.raises(BuildError, match="without a result"):
         _with(kill, waiting.build)

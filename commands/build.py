@@ -10,6 +10,7 @@ from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
     from core.session import Session
+    from native.build.ensure import BuildRequest
 
 
 @command(
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         "product": "Only this program or library; may be given again.",
         "build-type": "Release, RelWithDebInfo, MinSizeRel or Debug; default: Release.",
         "jobs": "Compile jobs at once; default: all cores.",
+        "on": "Build on another computer, an ssh://[USER@]HOST[:PORT], and fetch what it has built.",
+        "stop": "With --on: end the build that goes on there.",
     },
 )
 def build(
@@ -41,6 +44,8 @@ def build(
     product: list[str] | None = None,
     build_type: str = "",
     jobs: int = 0,
+    on: str = "",
+    stop: bool = False,
 ) -> Answer:
     """Cross-compile a program; a second call with nothing changed does nothing."""
     from commands.show import show_built
@@ -59,10 +64,30 @@ def build(
         choice=choice,
         jobs=jobs,
     )
+    if on or stop:
+        return _build_on(session, on, request, stop)
     if session.dry:
         return Answer(tell(session.console, would_build(session, look_at_build(session, request))))
     outcome = ensure_built(session, request)
     return Answer(show_built(session.console, outcome, request.products))
+
+
+def _build_on(session: Session, host: str, request: BuildRequest, stop: bool) -> Answer:
+    """The same on another computer."""
+    from commands.show import show_built
+    from core.dry import tell
+    from core.errors import UsageError
+    from deploy.build_host.build import build_on, stop_on, would_build_on
+
+    if not host:
+        raise UsageError("--stop ends a build on another computer.", remedy="Name it with --on.")
+    if session.dry:
+        return Answer(tell(session.console, would_build_on(session, host, request, stop=stop)))
+    if stop:
+        said = stop_on(session, host, request)
+        session.console.info(said)
+        return Answer({"stopped": said})
+    return Answer(show_built(session.console, build_on(session, host, request), request.products))
 
 
 @command(name="list", help={})

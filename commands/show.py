@@ -239,6 +239,7 @@ def show_built(console: Console, outcome: BuildOutcome, asked: Collection[str] =
         "seconds": round(outcome.seconds, 3),
         "products": {product.name: str(artifact.path_of(product)) for product in artifact.products},
         "prefix": str(prefix or ""),
+        "built_on": artifact.built_on,
         "run": command,
     }
 

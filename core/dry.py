@@ -47,7 +47,7 @@ class Would:
     def _preposition(self) -> str:
         if self.action in MOVES:
             return "to"
-        return "on" if self.where.startswith("board ") else "in"
+        return "on" if self.where.startswith(("board ", "ssh://")) else "in"
 
 
 def tell(console: Console, would: Sequence[Would]) -> dict[str, Any]:

@@ -248,6 +248,11 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
     return True
 
 
+def usable_cores() -> int:
+    """How many cores this process may use; macOS does not tell, so there it is how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def kill_all_running() -> None:
     """Kills whatever this process has started and has not seen to end."""
     for process in list(_running):

@@ -118,7 +118,7 @@ class Settings:
         "What runs programs on a board: `agent` (a helper that is put there), `shell` (the board's own), or `auto`: "
         "the agent where it runs.",
     )
-    hdc: str = _setting("", "Path of the hdc program; default: the SDK's, then PATH.")
+    hdc: str = _setting("", "Path of the hdc program, in WSL also of a Windows hdc.exe; default: the SDK's, then PATH.")
     own_servers: bool = _setting(
         True, "Give each board that is reached by TCP an hdc server of its own, so that a frozen one blocks no other."
     )

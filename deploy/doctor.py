@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import platform
 import re
 import shutil
 import sys
@@ -22,6 +23,7 @@ from deploy.hdc.emulated import DEFAULT_PROFILE, EMULATED, stand_in
 from deploy.hdc.program import Hdc
 from deploy.hdc.targets import Target, list_targets
 from deploy.hdc.version import read_version
+from deploy.hdc.windows import is_wsl
 from toolchains.catalogue import read_catalogue
 
 SDK_BYTES = 8_000_000_000
@@ -36,12 +38,13 @@ RULE_FILE = "/etc/udev/rules.d/70-hdc.rules"
 
 def examine_host(session: Session) -> list[Check]:
     """Looks at everything; nothing is installed or changed. The emulated board is started to see that it works."""
+    emulation = [_check_emulators, _check_emulated_board] if platform.system() == "Linux" else []
     return [
+        _check_system(platform.system(), platform.release(), platform.machine()),
         _check_python(),
         *_check_packages(),
         _check_compiler_cache(),
-        _check_emulators(session),
-        _check_emulated_board(session),
+        *(check(session) for check in emulation),
         _check_sdk(session),
         *_check_boards(session),
         *_check_usb(USB_DEVICES, USB_NODES),
@@ -59,6 +62,28 @@ def show_checks(session: Session, checks: list[Check]) -> None:
             session.console.info(f"{check.name}: {check.remedy}")
     lacking = [check.name for check in checks if check.state == "missing"]
     session.console.info(f"missing: {', '.join(lacking)}" if lacking else "Everything that is needed is here.")
+
+
+def _check_system(system: str, release: str, machine: str) -> Check:
+    """What kind of computer this is, and what differs where it is no Linux of its own."""
+    found = f"{system} {release}, {machine}"
+    if system == "Darwin":
+        return Check(
+            name="system",
+            state="optional",
+            found=f"macOS (Darwin {release}), {machine}: no emulated board, no builds in OpenHarmony's tree, no facts of this "
+            "computer from /proc in records, no udev rules, and nothing of ohforge was measured on it",
+            remedy="boards by hdc and SSH, and builds with zig or the SDK for macOS are meant to work; for the rest use a Linux "
+            "machine, for builds with `ohforge build --on`",
+        )
+    if system == "Linux" and is_wsl():
+        return Check(
+            name="system",
+            state="ok",
+            found=f"{found}, in Windows (WSL): USB boards are Windows' own",
+            remedy="for them set ohforge.hdc to the path of a Windows hdc.exe (docs/boards.md), or hand them over with usbipd",
+        )
+    return Check(name="system", state="ok", found=found)
 
 
 def _check_python() -> Check:
@@ -128,7 +153,8 @@ def _check_boards(session: Session) -> Iterator[Check]:
         hdc = find_hdc(session)
         if hdc is None:
             return ""
-        return f"{hdc.argv[0]}, {read_version(session, hdc) or 'which says no version'}"
+        windows = f", a Windows program: files go by way of {hdc.bridge.temporary}" if hdc.bridge is not None else ""
+        return f"{hdc.argv[0]}, {read_version(session, hdc) or 'which says no version'}{windows}"
 
     yield _check("hdc", examine_hdc, absent="none", remedy="ohforge sdk.fetch latest, or set ohforge.hdc")
     if hdc is not None:

@@ -39,6 +39,7 @@ from deploy.hdc.paths import check_key
 from deploy.hdc.program import Hdc
 from deploy.hdc.servers import claim_usb_first, connect_board, connected_hdc, end_unused, own_hdc, own_servers
 from deploy.hdc.targets import ask_servers, list_targets
+from deploy.hdc.windows import find_bridge
 from deploy.lease.lease import LeasePlace
 from deploy.ssh.choose import find_ssh, ssh_board
 
@@ -144,9 +145,9 @@ def find_hdc(session: Session) -> Hdc | None:
             path = shutil.which(str(Path(text).expanduser()))
             if path is None:
                 raise HdcNotFound(f"{text}, named by {where}, is no program that can be executed.")
-            return _real_hdc(path)
+            return _real_hdc(session, path)
     found = _hdc_of_sdk(session) or shutil.which("hdc")
-    return _real_hdc(str(found)) if found else None
+    return _real_hdc(session, str(found)) if found else None
 
 
 # by name -------------------------------------------------------------------------------------------
@@ -272,8 +273,8 @@ def entry_of(session: Session, key: str) -> BoardEntry:
 # hdc -----------------------------------------------------------------------------------------------
 
 
-def _real_hdc(path: str) -> Hdc:
-    return Hdc(argv=(path,), title=f"hdc {path}")
+def _real_hdc(session: Session, path: str) -> Hdc:
+    return Hdc(argv=(path,), title=f"hdc {path}", bridge=find_bridge(session, path))
 
 
 def at_server(hdc: Hdc, server: str) -> Hdc:

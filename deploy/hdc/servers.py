@@ -89,13 +89,17 @@ class OwnServer:
 
 
 def own_hdc(session: Session, hdc: Hdc, key: str) -> Hdc:
-    """The same hdc with a server for this board alone, which the first command starts."""
+    """The same hdc with a server for this board alone, which the first command starts; a Windows hdc has the usual one."""
+    if hdc.bridge is not None:
+        return hdc
     server = OwnServer.of(session, key)
     return _with_server(hdc, server, server.choose_port())
 
 
 def connected_hdc(session: Session, hdc: Hdc, key: str) -> Hdc | None:
     """The same hdc with this board's own server, when that has the board as far as is known: the first command tells."""
+    if hdc.bridge is not None:
+        return None
     server = OwnServer.of(session, key)
     note = server.read_note()
     port = note.get("port")
@@ -136,7 +140,9 @@ def end_unused(session: Session, hdc: Hdc, key: str) -> None:
 
 def own_servers(session: Session, hdc: Hdc) -> list[tuple[str, Hdc]]:
     """Boards with a server of their own that has had them and runs, each with its hdc: to ask a dead one would start it."""
-    found = []
+    found: list[tuple[str, Hdc]] = []
+    if hdc.bridge is not None:
+        return found
     for note_file in sorted((session.settings.data / "hdc-servers").glob(f"*/{NOTE}")):
         server = OwnServer(key="", folder=note_file.parent)
         note = server.read_note()
@@ -150,6 +156,8 @@ def own_servers(session: Session, hdc: Hdc) -> list[tuple[str, Hdc]]:
 
 def claim_usb_first(session: Session, hdc: Hdc) -> None:
     """Starts the server that everybody uses when it does not run, so that it, and none of ours, has the USB boards."""
+    if hdc.bridge is not None:
+        return
     given = os.environ.get("OHOS_HDC_SERVER_PORT", "")
     port = int(given) if given.isdigit() and int(given) < 65536 else DEFAULT_PORT
     if is_free(port):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,8 @@ class Artifact:
     """Folder with headers, libraries and the files by which build systems find them, relative to the artifact's; or empty."""
     partial: bool = False
     """True when only those of a project's products were asked for that are in it."""
+    built_on: dict[str, str] = field(default_factory=dict)
+    """The computer that built it last: ``arch``, ``system``, ``kernel``, ``compiler``; nothing when that was not noted."""
     folder: Path
     """Where it lies; not part of the file."""
 

@@ -130,7 +130,7 @@ def build_what_lacks(session: Session, look: BuildLook) -> BuildOutcome:
     rebuilt = False
     if artifact is None:
         name, arch, toolchain = plan.recipe.name, plan.toolchain.arch.name, plan.toolchain.name
-        with _own(session, folder, f"the build of {name} for {arch}"):
+        with own_build_folder(session, folder, f"the build of {name} for {arch}"):
             # Another process may have built it while this one waited.
             artifact, reason = find_built(session, plan, folder, look.wanted)
             if artifact is None:
@@ -204,7 +204,7 @@ def _why_not_there(session: Session, plan: BuildPlan, folder: Path) -> str:
     return "first build"
 
 
-def _own(session: Session, folder: Path, what: str) -> contextlib.AbstractContextManager[bool]:
+def own_build_folder(session: Session, folder: Path, what: str) -> contextlib.AbstractContextManager[bool]:
     """Holds the folder of one key. What waits here finds the work done."""
     lock = folder.with_name(f".{folder.name}.lock")
     deadline = Deadline.after(session.settings.timeouts.lock, what)

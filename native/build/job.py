@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -197,8 +196,3 @@ def first_errors(text: str, error_text: str = "") -> str:
 
 def _lines_of(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip() and not NINJA_STEP.match(line)]
-
-
-def default_jobs() -> int:
-    """As many compile jobs as this process may use cores."""
-    return len(os.sched_getaffinity(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -112,8 +113,23 @@ def _make_artifact(plan: BuildPlan, folder: Path, products: Mapping[str, Product
         products=tuple(products[name] for name in order if name in products),
         runtime_libraries=take_libraries(toolchain, folder, products.values()),
         partial=partial,
+        built_on=_describe_computer(toolchain),
         folder=folder,
     )
+
+
+def _describe_computer(toolchain: HostToolchain) -> dict[str, str]:
+    """What built it. No part of the key: the same inputs shall give the same files everywhere."""
+    try:
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        system = platform.system()
+    return {
+        "arch": platform.machine(),
+        "system": system,
+        "kernel": platform.release(),
+        "compiler": toolchain.title,
+    }
 
 
 def _describe_sdk(toolchain: HostToolchain) -> str:

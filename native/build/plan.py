@@ -108,12 +108,16 @@ def make_plan(recipe: Recipe, toolchain: HostToolchain, system: str) -> BuildPla
     )
 
 
-def _hash_recipe_files(recipe: Recipe, texts: Sequence[str]) -> dict[str, str]:
-    """Hashes of the files beside the recipe that take part: sources that are added, and what options and flags name."""
+def files_beside(recipe: Recipe, texts: Iterable[str]) -> list[Path]:
+    """The files beside the recipe that take part: sources that are added, and what `texts` (options, flags) name."""
     paths = {path for product in recipe.products for path in product.add_sources}
     paths |= {recipe.folder / name for text in texts for name in FILE_OF_RECIPE.findall(text)}
+    return sorted(paths)
+
+
+def _hash_recipe_files(recipe: Recipe, texts: Sequence[str]) -> dict[str, str]:
     hashes = {}
-    for path in sorted(paths):
+    for path in files_beside(recipe, texts):
         if not path.exists():
             raise InvalidData(f"{recipe.folder / FILE}: a rule names {path}, which is not there.")
         name = path.relative_to(recipe.folder).as_posix()

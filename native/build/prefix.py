@@ -80,7 +80,7 @@ def find_prefix(session: Session, text: str, wanted: Wanted) -> Path:
     Raises UsageError when there is none, or when it is for another arch or toolchain.
     """
     path = Path(text).expanduser().absolute()
-    given = next((place for place in (path, path / FOLDER) if _is_prefix(place)), None)
+    given = next((place for place in (path, path / FOLDER) if is_prefix(place)), None)
     found = given or _of_built_project(session, name_of(path) if path.is_dir() else text, wanted)
     if found is None:
         there = sorted({artifact.program for artifact in list_artifacts(session.settings.builds) if artifact.prefix})
@@ -175,7 +175,7 @@ def _read_manifest(folder: Path) -> Mapping[str, Any]:
         raise InvalidData(f"{folder / MANIFEST} does not have the form that a build gives it: {error}.") from error
 
 
-def _is_prefix(folder: Path) -> bool:
+def is_prefix(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() or (
         ((folder / "include").is_dir() or (folder / "lib").is_dir())
         and not any((folder / name).exists() for names in MAIN_FILES.values() for name in names)

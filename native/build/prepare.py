@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.process import usable_cores
 from native.build.emulator import write_emulator
-from native.build.job import COPY, BuildJob, default_jobs
+from native.build.job import COPY, BuildJob
 from native.source.kinds import FolderSource
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def make_job(
         link_flags=[*plan.filled(plan.link_flags, source), *libraries],
         products=recipe.products,
         wanted=[spec for spec in wanted if not spec.of_source],
-        jobs=jobs or session.settings.jobs or default_jobs(),
+        jobs=jobs or session.settings.jobs or usable_cores(),
         emulator=emulator,
         launcher=cache.program if cache else "",
         environment={**NOT_OF_THE_SHELL, **NO_DATE, **(cache.environment if cache else {}), **toolchain.environment},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import ModelError
+from core.process import usable_cores
 from core.session import Session
 from native.formats.ggml import FILE_TYPES, TENSOR_TYPES
 from native.formats.gguf import GgufTensor
@@ -98,7 +98,7 @@ class Quantizer:
     ) -> Result:
         # The name of the matrix is written into the model as it is given here: without its folder.
         matrix = ["--imatrix", self.imatrix.name] if self.imatrix else []
-        threads = self.threads or len(os.sched_getaffinity(0))
+        threads = self.threads or usable_cores()
         return session.runner.run(
             [self.program, *options, *matrix, *words, str(threads)],
             deadline=Deadline.after(session.settings.timeouts.build, title),

@@ -15,6 +15,7 @@ from core.check import Check
 from core.data_file import read_data
 from core.errors import InvalidData, TreeNotReady
 from core.files import human_bytes
+from core.process import usable_cores
 from native.openharmony.tree import DATA, Component, SourceTree
 
 POINTER_MARK = b"version https://git-lfs.github.com/spec"
@@ -84,8 +85,7 @@ def require_prerequisites(checks: list[Check]) -> None:
 
 def safe_jobs(machine: Machine, jobs: int) -> int:
     """`jobs`, or when it is 0 as many as processors and memory carry."""
-    processors = len(os.sched_getaffinity(0))
-    return jobs or max(1, min(processors, machine.memory // BYTES_PER_JOB))
+    return jobs or max(1, min(usable_cores(), machine.memory // BYTES_PER_JOB))
 
 
 @cache

@@ -152,7 +152,7 @@ def _unpack(session: Session, wanted: Sourced, source: Source, archive: Path, fo
     finally:
         remove_tree(fresh)
     session.console.detail(f"{done.files} files, {human_bytes(done.total_bytes)}, in {folder}")
-    write_json(_note(folder), {"source": source.pin, "files": _listing(folder)})
+    write_json(note_of(folder), {"source": source.pin, "files": _listing(folder)})
 
 
 def _is_zip(source: Source) -> bool:
@@ -170,7 +170,7 @@ def _still_whole(session: Session, folder: Path) -> bool:
     if not folder.is_dir():
         return False
     with contextlib.suppress(OSError, ValueError, KeyError):
-        if json.loads(_note(folder).read_text())["files"] == _listing(folder):
+        if json.loads(note_of(folder).read_text())["files"] == _listing(folder):
             return True
     session.console.warn(f"{folder} was changed or is not whole: unpacking it anew")
     return False
@@ -186,7 +186,7 @@ def _listing(folder: Path) -> str:
     return sha256_json(sorted(entries))
 
 
-def _note(folder: Path) -> Path:
+def note_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.json")
 
 

@@ -21,7 +21,9 @@ from core.testing import FakeRunner
 from deploy import doctor as subject
 from deploy.doctor import Check
 from deploy.emulator.sandbox import tools
+from deploy.hdc.program import Hdc
 from tests.support.hdc_answers import answered
+from tests.support.wsl import make_wsl
 
 KEY = "7001005458323933328a"
 
@@ -88,6 +90,40 @@ def test_no_hdc_at_all_is_no_fault(session: Session, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "")
     [check] = subject._check_boards(session)
     assert (check.state, check.found) == ("optional", "none")
+
+
+def test_what_differs_on_macos_and_in_wsl_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "is_wsl", lambda: False)
+    linux = subject._check_system("Linux", "6.1.0-18-amd64", "x86_64")
+    assert (linux.state, linux.found, linux.remedy) == ("ok", "Linux 6.1.0-18-amd64, x86_64", "")
+    mac = subject._check_system("Darwin", "24.1.0", "arm64")
+    assert (mac.state, "no emulated board" in mac.found, "build --on" in mac.remedy) == ("optional", True, True)
+    monkeypatch.setattr(subject, "is_wsl", lambda: True)
+    windows = subject._check_system("Linux", "5.15.167.4-microsoft-standard-WSL2", "x86_64")
+    assert (windows.state, "WSL" in windows.found, "hdc.exe" in windows.remedy) == ("ok", True, True)
+
+
+def test_an_emulated_board_is_not_missed_where_there_can_be_none(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setenv("PATH", "")
+    names = [check.name for check in subject.examine_host(session)]
+    assert "system" in names
+    assert not {"qemu and tools", "emulated board"} & set(names)
+
+
+def test_a_windows_hdc_is_told_with_the_folder_by_which_its_files_go(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Hdc(argv=("/bin/sh", "-c", "echo Ver: 3.1.0e"), title="version")
+    wsl = make_wsl(tmp_path, answers, monkeypatch)
+    monkeypatch.setenv("OHFORGE_HDC", str(wsl.hdc))
+    check = next(subject._check_boards(session))
+    assert (check.state, check.found) == (
+        "ok",
+        f"{wsl.hdc}, 3.1.0e, a Windows program: files go by way of {wsl.temporary}",
+    )
 
 
 def plug_in(folder: Path, vendor: str, product: str = "rk3xxx") -> tuple[Path, Path]:

@@ -1,0 +1,1 @@
+"""Computers that build for this one, reached over SSH."""

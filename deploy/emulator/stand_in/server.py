@@ -17,7 +17,6 @@ from functools import cached_property
 
 from deploy.emulator.protocol.releases import find_release
 from deploy.emulator.protocol.wire import OLD_BLOCK, Command, LinkEnded, read_exactly
-from deploy.emulator.stand_in.answer import USAGE
 from deploy.emulator.stand_in.arguments import ONE_WORD, TWO_WORDS, Call
 from deploy.emulator.stand_in.client import Client
 from deploy.emulator.stand_in.commands import run_command
@@ -25,6 +24,7 @@ from deploy.emulator.stand_in.on_board import with_target
 from deploy.emulator.stand_in.session import Session
 from deploy.emulator.stand_in.state import Server
 from deploy.emulator.stand_in.targets import NOT_MATCHED, NoTarget, Target
+from deploy.emulator.stand_in.usage import USAGE
 
 BANNER = b"OHOS HDC\0\0\0"
 LARGE_BLOCKS = b"H"

@@ -200,7 +200,7 @@ def test_benches_under_unlike_conditions_stand_side_by_side_and_never_in_one_num
     _, *changed = rows_of(page, "B against A")
     assert {row[3] for row in changed} == {"+10.0%"}
     assert "C against A: not compared, for they are not alike" in page.text
-    assert "emulated: False against True" in page.text
+    assert "emulated: no against yes" in page.text
 
 
 def test_a_model_that_is_read_from_storage_lies_on_its_line_as_the_study_measured_it(

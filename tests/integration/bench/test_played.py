@@ -158,7 +158,7 @@ def test_a_board_that_is_started_anew_between_two_repetitions_is_flagged(
     monkeypatch.setattr(measure, "wait_until_cool", wait)
     found = sentences(measured(repetitions="1", start_below=50.0, n_prompt=0))
     assert found["restarted"] == "the board was started anew meanwhile"
-    assert found["imprecise"] == "decode has 1 samples; the interval of a median takes 6"
+    assert found["imprecise"] == "decode has 1 sample; the interval of a median takes 6"
 
 
 def test_swapping_is_flagged(measured: Measure) -> None:

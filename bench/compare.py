@@ -33,6 +33,8 @@ class Unlike:
 
     @property
     def sentence(self) -> str:
+        if self.a == self.b:
+            return f"{self.key}: {_shown(self.a)} in both"
         return f"{self.key}: {_shown(self.a)} against {_shown(self.b)}"
 
 
@@ -183,5 +185,7 @@ def _values(content: Mapping[str, Any], folder: Path) -> dict[Key, tuple[list[fl
 
 
 def _shown(value: Any) -> str:
-    text = HASH.sub(r"\1…", str(value)) if value is not None else "not known"
+    if value is None or isinstance(value, bool):
+        return {None: "not known", True: "yes", False: "no"}[value]
+    text = HASH.sub(r"\1…", str(value))
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -23,11 +23,11 @@ from bench.probe import Probe, ShortRun, probe
 from bench.record import BenchRecord, start_bench
 from bench.request import BenchOutcome, BenchRequest
 from bench.results import Result, imprecise, results_of, samples_of
-from bench.resume import reopen_bench
+from bench.resume import reopen_bench, tell_how_to_go_on
 from bench.series import Sample, SeriesFile, Timing
 from bench.verdict import foresee
 from core.dry import Would
-from core.errors import Interrupted, LostConnection, OhforgeError, TakesTooLong, UsageError
+from core.errors import Interrupted, OhforgeError, TakesTooLong, UsageError
 from core.interrupts import termination_as_interrupt
 from core.record_folder import now
 from core.session import Session
@@ -86,8 +86,7 @@ def measure(session: Session, request: BenchRequest, instrument: Instrument) -> 
                 return _Bench(session, board, run, request, instrument, models, record, samples, before).perform()
         except OhforgeError as error:
             error.details["record"] = str(record.folder)  # Not that of the run within it.
-            if isinstance(error, Interrupted | LostConnection):
-                error.remedy = f"Go on with `ohforge bench.{instrument.name} --resume {record.folder.name}`."
+            tell_how_to_go_on(error, record)
             raise
 
 

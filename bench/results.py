@@ -70,7 +70,7 @@ def imprecise(results: Sequence[Result], within: float | None) -> Iterator[Flag]
         summary, test = result.summary, result.test
         known = f"±{result.spread:.1%}" if summary.spread is not None else "nothing that can be told"
         if summary.n < LEAST_ROUNDS:
-            sentence = f"{test} has {summary.n} samples; the interval of a median takes {LEAST_ROUNDS}"
+            sentence = f"{test} has {summary.n} sample{'s' if summary.n > 1 else ''}; the interval of a median takes {LEAST_ROUNDS}"
         elif within is not None and result.spread > within:
             sentence = f"the median of {test} is known within {known} only; ±{within:.1%} was asked for"
         else:

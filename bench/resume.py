@@ -11,7 +11,7 @@ from bench.plan import read_plan
 from bench.record import BenchRecord, models_json, read_bench, verify_record
 from bench.request import BenchRequest
 from bench.series import Sample, cut_series, write_series
-from core.errors import UnlikeRecords, UsageError
+from core.errors import Interrupted, LostConnection, OhforgeError, UnlikeRecords, UsageError
 from core.record_folder import SUMS, now
 from deploy.board.protocol import Board
 from toolchains.host_toolchain import ToolchainChoice
@@ -90,6 +90,15 @@ def reopen_bench(
         "flags": [],
     }
     return BenchRecord(folder, {**content, **changed}), samples
+
+
+def tell_how_to_go_on(error: OhforgeError, record: BenchRecord) -> None:
+    """Adds it to what may be done about an error that has cut a bench off."""
+    words = f"Go on with `ohforge bench.{record.content['instrument']} --resume {record.folder.name}`."
+    if isinstance(error, LostConnection):
+        error.remedy = f"{error.remedy} {words}"
+    elif isinstance(error, Interrupted) and error.remedy == Interrupted.default_remedy:
+        error.remedy = words
 
 
 def _whole(samples: Sequence[Sample], tests: int) -> list[Sample]:

@@ -38,6 +38,7 @@ def show_bench(console: Console, outcome: BenchOutcome) -> None:
     console.info(f"verdict: {verdict}; ended by: {content['ended_because']}")
     console.info(f"samples: {outcome.record / content['series']['file']}")
     console.info(f"record: {outcome.record}")
+    console.info(f"next: ohforge report {outcome.record.name}")
 
 
 def _show_completions(console: Console, completion: Mapping[str, Any], emulated: bool) -> None:
@@ -63,7 +64,8 @@ def _row(result: Mapping[str, Any], emulated: bool, name: str) -> list[str]:
         shown(result["p95"]),
         f"{result['cv']:.1%}" if result["cv"] is not None else "-",
         str(result["n"]),
-        f"{result['unit']}{' (emulated)' if emulated else ''}",
+        # Bytes say their unit themselves.
+        f"{'' if result['unit'] == 'bytes' else result['unit']}{' (emulated)' if emulated else ''}".strip(),
     ]
 
 

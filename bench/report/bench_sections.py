@@ -264,6 +264,9 @@ def _megahertz(hertz: int | None) -> str:
 
 def _again(measured: Measured) -> Iterator[Block]:
     content = measured.content
+    if content["valid"] is None and content["request"] is not None:
+        line = shlex.join(["ohforge", f"bench.{content['instrument']}", "--resume", content["id"]])
+        yield Command(line=line, note="This goes on with it where it was cut off; what follows begins anew.")
     hashes = ", ".join(f"{model['name']}: sha256 {model['sha256'][:12]}…" for model in content["models"])
     yield Command(line=repeat_command(content), note=f"The models are those of these hashes ({hashes}).")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.plan import human_threads
 from bench.report.charts import finish, label, source_of
 from bench.report.document import Block, Cell, Chart, Table, number
 from bench.report.measured import Measured, is_number
@@ -19,8 +20,8 @@ from core.files import human_bytes
 METRICS = {
     "load": "loading the model",
     "ttft": "until the first token",
-    "token": "each further token",
-    "tpot": "mean of these in one completion",
+    "token": "a further token, all of them",
+    "tpot": "a further token, mean of a completion",
     "peak_memory": "most memory",
     "minor_faults_per_token": "minor page faults for a token",
     "major_faults_per_token": "major page faults for a token",
@@ -28,6 +29,8 @@ METRICS = {
 }
 LARGEST_SAMPLES = 1 << 26
 """Bytes of a run's samples that are read."""
+LEAST_GAP = 0.12
+"""Part of the axis of time that a label takes."""
 MOST_TOKENS = 4000
 """Of one completion that are drawn."""
 
@@ -152,6 +155,14 @@ def _draw(measured: Measured, completions: Sequence[Completion], name: str) -> C
         axes.plot(*zip(*track, strict=True), color=INK, linewidth=1.2, marker="." if len(track) < 60 else "")
         axes.set_title(title, fontsize=LETTERS - 0.5, fontweight="normal")
     places = sorted({round(1 + share * (len(one.arrivals) - 1)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)})
+    # Where a label would lie over the one before it, it is left away.
+    nearest = LEAST_GAP * one.arrivals[-1]
+    times = {place: one.arrivals[place - 1] for place in places}
+    places = [
+        place
+        for place, before in zip(places, [None, *places], strict=False)
+        if before is None or times[place] - times[before] > nearest
+    ]
     figure.axes[-1].set_xticks(
         [one.arrivals[place - 1] for place in places],
         [f"{one.arrivals[place - 1]:.3g}\n#{place}" for place in places],
@@ -171,7 +182,7 @@ def _draw(measured: Measured, completions: Sequence[Completion], name: str) -> C
     return Chart(
         title=title,
         told=told,
-        caption=f"{source_of(measured)} {len(completions)} completions with {one.threads} threads, n = {len(milliseconds)} tokens; "
+        caption=f"{source_of(measured)} {len(completions)} completions with {human_threads(one.threads)}, n = {len(milliseconds)} tokens; "
         "dark is the one of middle length, light are the others. Times of the tokens are the server's, places those of their "
         "arrival here.",
         svg=to_svg(figure, name, title, told),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.fit import FITS
+from bench.fit_board import OF_PROFILE
 from bench.report.charts import finish, label, named, source_of
 from bench.report.document import BAD, GOOD, Block, Cell, Chart, Table, Text, number
 from bench.report.measured import RATE, Measured, is_number
@@ -101,7 +102,7 @@ def _table(measured: Measured, foreseen: Sequence[Foreseen], fit: Mapping[str, A
                 (_median(measured, each, "read_per_token") for each in foreseen),
                 mark,
             ),
-            [Cell(text="forecast of a token"), *(_forecast(each) for each in foreseen)],
+            [Cell(text="forecast of a token"), *(_forecast(each, emulated=measured.emulated) for each in foreseen)],
             [Cell(text="measured: a token"), *(_token(measured, each, mark) for each in foreseen)],
         ],
         numeric=frozenset(range(1, 1 + len(foreseen))),
@@ -109,11 +110,12 @@ def _table(measured: Measured, foreseen: Sequence[Foreseen], fit: Mapping[str, A
     )
 
 
-def _forecast(each: Foreseen) -> Cell:
+def _forecast(each: Foreseen, *, emulated: bool) -> Cell:
     if each.seconds is None:
         return Cell(text="not known")
+    where = " on a real board" if emulated and str(each.said["rate"]).endswith(OF_PROFILE) else ""
     return Cell(
-        text=f"at least {number(each.seconds, 's')}, bound by {each.said['bound_by']}: {each.said['rate']}",
+        text=f"at least {number(each.seconds, 's')}{where}, bound by {each.said['bound_by']}: {each.said['rate']}",
         value=each.seconds,
     )
 

@@ -126,7 +126,7 @@ def test_a_board_that_becomes_slower_from_one_repetition_to_the_next_is_flagged(
     )
     said(board, set_clock("1992000"))
     found = sentences(content)
-    assert {"drift", "frequency-drop", "throttled"} <= set(found)
+    assert "throttled" in found
     # The first two repetitions at 1712 and 1572 MHz, the last two at 1152 and 1012: 1082 / 1642.
     assert found["drift"] == "decode became 34% slower from the first third of the repetitions to the last"
     assert "imprecise" not in found and "outliers" not in found
@@ -158,7 +158,7 @@ def test_a_board_that_is_started_anew_between_two_repetitions_is_flagged(
     monkeypatch.setattr(measure, "wait_until_cool", wait)
     found = sentences(measured(repetitions="1", start_below=50.0, n_prompt=0))
     assert found["restarted"] == "the board was started anew meanwhile"
-    assert found["imprecise"] == "decode has 1 samples; the interval of a median takes 6"
+    assert found["imprecise"] == "decode has 1 sample; the interval of a median takes 6"
 
 
 def test_swapping_is_flagged(measured: Measure) -> None:

@@ -101,7 +101,7 @@ def test_unlike_conditions_are_refused_by_name_and_shown_only_when_that_is_asked
 
 def test_two_benches_that_are_both_not_valid_are_not_alike(measured: Path) -> None:
     first, second = (altered(measured, name, valid=False) for name in ("first", "second"))
-    with pytest.raises(UnlikeRecords, match="valid: False against False"):
+    with pytest.raises(UnlikeRecords, match="valid: no in both"):
         compare_benches(first, second)
 
 

@@ -261,6 +261,17 @@ def test_on_a_terminal_it_is_asked_before_much_time_is_spent(
     assert asked == ["Spend about 2 min on it?"]
 
 
+def test_completions_count_in_what_is_foreseen(
+    session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_bench(monkeypatch, write_bench(tmp_path, decode_ns="10000000000"), board)
+    monkeypatch.setattr(measure, "build_server", lambda *_: None)
+    monkeypatch.setattr(measure, "measure_completions", lambda *_: [])
+    request = bench_of(model, threads=(1,), n_prompt=0, repetitions="1", completions=3)
+    # Two repetitions and four completions of 4 + 1 tokens of 10 s, and the starts of the program.
+    assert measure_llama(session, request).content["forecast_seconds"] == pytest.approx([300.0, 300.0], rel=0.2)
+
+
 def test_conditions_after_the_bench_are_looked_at(
     session: Session, board: LocalBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,9 @@ def cut_bench(
     with pytest.raises(LostConnection) as caught:
         measure_llama(session, bench_of(model))
     board.on_shell = lambda script: None
-    return Path(caught.value.details["record"])
+    folder = Path(caught.value.details["record"])
+    assert caught.value.remedy.endswith(f"Go on with `ohforge bench.llama --resume {folder.name}`.")
+    return folder
 
 
 def again(folder: Path) -> BenchRequest:

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from core.deadline import Deadline
-from core.errors import ForwardLost
+from core.errors import BoardError, ForwardLost
 from core.session import PROJECT, Session
 from deploy.emulator.board.boards import create_board, stop_board
+from deploy.forward import forward as forward_module
 from deploy.forward.forward import forward_port, list_forwards
 from deploy.hdc.board import HdcBoard
+from deploy.hdc.servers import find_free_port
 from tests.support.board_runs import SERIAL, soon, use_boards
 from tests.support.waiting import wait_until
 
@@ -57,6 +59,22 @@ def test_two_ports_at_once_reach_the_board_and_end_with_their_blocks(session: Se
         assert heard(first.local) == b"hi\n"
     assert list_forwards(session, hdc_board.hdc) == []
     wait_until("the end of the listening", lambda: not is_open(first.local))
+
+
+def test_a_port_that_somebody_takes_before_hdc_does_is_passed_over(
+    session: Session, hdc_board: HdcBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        ports = iter([taken])
+        monkeypatch.setattr(forward_module, "find_free_port", lambda: next(ports, None) or find_free_port())
+        with forward_port(session, hdc_board, PORT) as forward:
+            assert forward.local != taken
+            assert heard(forward.local) == b"hi\n"
+        monkeypatch.setattr(forward_module, "find_free_port", lambda: taken)
+        with pytest.raises(BoardError, match="5 that were free had been taken"), forward_port(session, hdc_board, PORT):
+            pass
+    assert list_forwards(session, hdc_board.hdc) == []
 
 
 def test_a_forwarding_that_somebody_else_ends_is_lost(session: Session, hdc_board: HdcBoard) -> None:

@@ -200,7 +200,7 @@ def test_benches_under_unlike_conditions_stand_side_by_side_and_never_in_one_num
     _, *changed = rows_of(page, "B against A")
     assert {row[3] for row in changed} == {"+10.0%"}
     assert "C against A: not compared, for they are not alike" in page.text
-    assert "emulated: False against True" in page.text
+    assert "emulated: no against yes" in page.text
 
 
 def test_a_model_that_is_read_from_storage_lies_on_its_line_as_the_study_measured_it(
@@ -239,11 +239,14 @@ def test_a_bench_that_was_stopped_is_shown_as_far_as_it_came_and_is_not_judged(
     session: Session, tmp_path: Path
 ) -> None:
     error = {"code": "OHF7901", "category": "interrupted", "message": "Interrupted.", "remedy": ""}
-    record = write_bench_record(tmp_path / "runs", state="interrupted", valid=None, ended_because=None, error=error)
+    asked = {"models": ["smollm2.gguf"], "board": "dayu200", "choice": {}}
+    cut = {"state": "interrupted", "valid": None, "ended_because": None, "error": error, "request": asked}
+    record = write_bench_record(tmp_path / "runs", **cut)
     series = record / "samples.jsonl"
     series.write_bytes(series.read_bytes()[:-40])
     text = page_of(report(session, record)).text
     assert "Not judged: it was interrupted" in text
+    assert f"ohforge bench.llama --resume {record.name}" in text
     assert "last line of samples.jsonl is cut short" in text
     assert "Only 65 of the 66 samples" in text
     assert "the bench was not judged" in text

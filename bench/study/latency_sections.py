@@ -147,8 +147,9 @@ def settings_section(evidence: Evidence) -> Section | None:
 def _settings_table(some: Sequence[Answered]) -> Table:
     first = _texts(some[0])
     rows = [_settings_row(each, first) for each in some]
+    source = some[0].label.partition(";")[0]
     return Table(
-        caption=f"{some[0].label.partition(';')[0]}. Answers that are the same are so letter by letter as under the first "
+        caption=f"{source[:1].upper()}{source[1:]}. Answers that are the same are so letter by letter as under the first "
         "setting; seconds are medians over answers, with 95 % intervals.",
         columns=[
             *("server", "n", "right, lenient", "same answers", "first token, s", "further token, s"),

@@ -62,12 +62,19 @@ class BoardEntry:
         "",
         "Folder of an SSH board under which files are put; default: that of the profile, else the cache folder of the user there.",
     )
-    hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
+    hdc_server: str = _setting(
+        "", "`IP:PORT`, or a port of the computer on which hdc runs, of the hdc server that has the board."
+    )
+    via: str = _setting(
+        "", "`ssh://[USER@]HOST[:PORT]` of the computer on which hdc has the board, in place of this one; needs `key`."
+    )
+    key: str = _setting("", "Connect key of a board with `via`, as `hdc list targets` shows it there.")
+    hdc: str = _setting("", "Path of hdc on the computer of `via`; default: the one on its `PATH`.")
 
     @property
     def over_ssh(self) -> bool:
         """Whether the board is reached over SSH."""
-        return self.transport == "ssh" or self.serial.startswith("ssh://")
+        return self.transport == "ssh" or (self.serial.startswith("ssh://") and not self.via)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,8 +237,12 @@ def _check_boards(boards: Mapping[str, BoardEntry], list_profiles: Callable[[], 
                 f"{key}.profile",
                 f"{key}.profile: there is no board profile {entry.profile!r}; {nearest(entry.profile, known)}.",
             )
-        if entry.serial and (other := seen.setdefault(entry.serial, name)) != name:
-            raise _WrongEntry(f"{key}.serial", f"{key}.serial is that of ohforge.boards.{other} too: {entry.serial}.")
+        for field_name, known in (("serial", entry.serial), ("key", f"{entry.via} {entry.key}" if entry.via else "")):
+            if known and (other := seen.setdefault(known, name)) != name:
+                text = f"{key}.{field_name} is that of ohforge.boards.{other} too: {getattr(entry, field_name)}."
+                raise _WrongEntry(f"{key}.{field_name}", text)
+        if wrong := _wrong_way(entry):
+            raise _WrongEntry(f"{key}.{wrong[0]}", f"{key}.{wrong[0]} {wrong[1]}.")
         if entry.transport == "ssh" and not entry.serial:
             raise _WrongEntry(f"{key}.serial", f"{key}.serial is missing: the address of the SSH board.")
         if ":" in entry.serial and not entry.over_ssh and not _is_address(entry.serial):
@@ -241,6 +252,19 @@ def _check_boards(boards: Mapping[str, BoardEntry], list_profiles: Callable[[], 
                 f"{key}.hdc_server",
                 f"{key}.hdc_server {entry.hdc_server!r} is no address of the form IP:PORT, and no port.",
             )
+
+
+def _wrong_way(entry: BoardEntry) -> tuple[str, str] | None:
+    """Which of the settings of a board behind a host cannot be as it is, and why."""
+    if entry.via and not entry.via.startswith("ssh://"):
+        return "via", f"{entry.via!r} is no address of the form ssh://[USER@]HOST[:PORT]"
+    if entry.via and not entry.key:
+        return "key", "is missing: what hdc on the computer of `via` calls the board"
+    if entry.via and (entry.serial or entry.transport):
+        return "via", "is for boards with a `key`, without `serial` and `transport`"
+    if (entry.key or entry.hdc) and not entry.via:
+        return "key" if entry.key else "hdc", "is for boards with `via`"
+    return None
 
 
 def _is_address(text: str) -> bool:

@@ -50,6 +50,12 @@ def ssh_serial(text: str) -> str:
     return f"{SCHEME}{written}"
 
 
+def split_host(text: str) -> tuple[str, str] | None:
+    """Host and board of ``ssh://[USER@]HOST[:PORT]/KEY``, the serial of a board behind a host; None for another form."""
+    host, _, key = text.removeprefix(SCHEME).partition("/")
+    return (ssh_serial(host), key) if is_ssh(text) and key else None
+
+
 def resolve(text: str, configuration: Path | None = None) -> Hop:
     """How to log in to ``[ssh://][USER@]HOST[:PORT]``; HOST may be a Host of the user's OpenSSH `configuration`.
 

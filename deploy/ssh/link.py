@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, LostConnection, OhforgeError
+from deploy.board.script import quote
 from deploy.ssh.address import Hop, resolve
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ CHUNK = 65_536
 LOOPBACK = "127.0.0.1"
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
+
+
+class LinkHadEnded(Exception):
+    """A command was not begun, because the link had ended before it."""
 
 
 class SshLink:
@@ -92,15 +97,17 @@ class SshLink:
         *,
         deadline: Deadline,
         on_output: Callable[[bytes], object],
+        on_errors: Callable[[bytes], object] | None = None,
         feed: Iterable[bytes | memoryview] = (),
     ) -> int | None:
         """Runs a command line and hands on what it prints, both streams as one; its status, None when that never came.
 
+        With `on_errors` that gets what comes on standard error, at the end: at most a channel's window, 2 MB.
         Standard input is what `feed` gives, as fast as it is taken, and stays open until the command ends unless something
-        was fed. Raises DeadlineExpired, LostConnection when the command was not begun.
+        was fed. Raises DeadlineExpired, LostConnection when the command was not begun, LinkHadEnded.
         """
         with self._channel(deadline) as channel:
-            channel.set_combine_stderr(True)
+            channel.set_combine_stderr(on_errors is None)
             try:
                 channel.exec_command(command)
             except Exception as error:
@@ -117,10 +124,26 @@ class SshLink:
             while chunk := _next_output(channel, deadline):
                 self._moved_at = time.monotonic()
                 on_output(chunk)
+            while on_errors is not None and channel.recv_stderr_ready():
+                on_errors(channel.recv_stderr(CHUNK))
             while not channel.status_event.wait(LOOK_SECONDS) and self.is_open:
                 if deadline.expired:
                     raise deadline.error()
             return None if channel.exit_status < 0 else channel.exit_status
+
+    @contextlib.contextmanager
+    def run_when_lost(self, command: str, deadline: Deadline) -> Iterator[None]:
+        """Lets `command`, a line of the shell, be run there when the link ends before the block does."""
+        with self._channel(deadline) as channel:
+            try:
+                channel.exec_command(f"exec /bin/sh -c {quote(f'read -r _ || exec {command}')}")
+            except Exception as error:
+                raise LostConnection(f"Board {self._serial} did not begin a command: {_reason(error)}.") from None
+            try:
+                yield
+            finally:
+                with _unless_ended():
+                    channel.sendall(b"\n")
 
     def open_port(self, port: int) -> paramiko.Channel:
         """A connection to a TCP port of the board's loopback. Raises LostConnection when the board refuses it."""
@@ -147,12 +170,14 @@ class SshLink:
     def _channel(self, deadline: Deadline) -> Iterator[paramiko.Channel]:
         transport = self._clients[-1].get_transport()
         if transport is None:
-            raise LostConnection(f"The link to board {self._serial} is closed.")
+            raise LinkHadEnded("it is closed")
         try:
             channel = transport.open_session(timeout=min(deadline.remaining, CONNECT_SECONDS))
         except Exception as error:
             if deadline.expired:
                 raise deadline.error() from None
+            if not transport.is_active():
+                raise LinkHadEnded(_reason(error)) from None
             raise LostConnection(f"Board {self._serial} takes no command: {_reason(error)}.") from None
         try:
             yield channel

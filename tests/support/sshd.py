@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,11 +92,12 @@ def make_key(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def loopback_sshd(folder: Path) -> Iterator[LoopbackSshd]:
-    """An sshd whose keys lie in `folder`: ``host`` is its own, ``user`` lets this user in."""
+def loopback_sshd(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[LoopbackSshd]:
+    """An sshd whose keys lie in `folder`: ``host`` is its own, ``user`` lets this user in; commands get `environment`."""
     for name in ("host", "user"):
         make_key(folder / name)
-    (folder / "sshd_config").write_text(CONFIGURATION.format(folder=folder))
+    given = " ".join(f'"{name}={value}"' for name, value in (environment or {}).items())
+    (folder / "sshd_config").write_text(CONFIGURATION.format(folder=folder) + (f"SetEnv {given}\n" if given else ""))
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as listener:

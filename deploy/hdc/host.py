@@ -181,8 +181,9 @@ def _watched(argv: Sequence[str], deadline: Deadline) -> str:
     """hdc by a shell that ends it, and not the server that it may have started, when its standard input ends or too late."""
     seconds = math.ceil(deadline.remaining) + SPARE_SECONDS
     return (
-        f"exec 3<&0; {shlex.join(argv)} </dev/null 3<&- & _h=$!; "
-        "(read _l <&3; kill -TERM $_h) >/dev/null 2>&1 & _w=$!; exec 3<&-; "
-        f"(trap 'kill $!; exit' TERM; sleep {seconds} & wait $!; kill -TERM $_h) >/dev/null 2>&1 & _a=$!; "
-        "wait $_h; _st=$?; kill $_w $_a 2>/dev/null; exit $_st"
+        # Once hdc runs nothing else may write: what does by a link that has ended is killed for it.
+        f"exec 3<&0; {shlex.join(argv)} </dev/null 3<&- & _h=$!; exec >/dev/null 2>&1; "
+        "(read _l <&3; kill -TERM $_h) & _w=$!; exec 3<&-; "
+        f"(trap 'kill $!; exit' TERM; sleep {seconds} & wait $!; kill -TERM $_h) & _a=$!; "
+        "wait $_h; _st=$?; kill $_w $_a; exit $_st"
     )

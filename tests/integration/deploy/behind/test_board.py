@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -32,7 +32,7 @@ from deploy.transfer.clean import clean_board
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
 from tests.integration.deploy.behind.conftest import LabHost
-from tests.support.board_runs import SERIAL, TMP, soon
+from tests.support.board_runs import SERIAL, TMP, read_record, soon
 from tests.support.leases import others, put
 from tests.support.waiting import wait_until
 
@@ -148,8 +148,19 @@ def long_program(name: str) -> str:
 
 
 def check_that_it_ends(board: HdcBoard, name: str) -> None:
+    """And that nothing of it is left on the host, where all that runs for it has its script in the command line."""
     number = board.shell(f"cat {TMP}/{name}", deadline=soon()).text.strip()
     wait_until("its end", lambda: board.shell(f"[ -d /proc/{number} ]", deadline=soon()).exit_code != 0)
+    wait_until("the end of all on the host", lambda: not running_here(f"{name}.new"))
+
+
+def running_here(text: str) -> list[bytes]:
+    """Command lines of this computer, which is the host too, in which `text` stands; without those of the board."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(file.read_bytes())
+    return [line for line in lines if text.encode() in line and b"hdc" in line]
 
 
 # files ---------------------------------------------------------------------------------------------
@@ -261,7 +272,7 @@ def test_a_run_is_recorded_with_its_host(session: Session, tmp_path: Path) -> No
     )
     outcome = run_program(session, request)
     assert outcome.exit_code == 5
-    record = json.loads((outcome.record / "record.json").read_text())
+    record = read_record(outcome)
     assert (record["link"]["kind"], record["link"]["via"]) == ("hdc", "ssh://lab1")
     assert record["board"]["serial"] == f"ssh://lab1/{SERIAL}"
     assert (outcome.record / "outputs/result.txt").read_text() == "made\n"

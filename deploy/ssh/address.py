@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.addresses import quoted
 from core.errors import ConfigurationError, NoBoard
 
 SCHEME = "ssh://"
@@ -87,7 +88,10 @@ def _parse(text: str) -> tuple[str, str, int]:
     found = WRITTEN.fullmatch(text)
     port = int(found["port"] or 0) if found is not None else 0
     if found is None or port > 65535:
-        raise NoBoard(f"{text!r} is no address of an SSH board.", remedy="Write ssh://[USER@]HOST[:PORT].")
+        raise NoBoard(
+            f"{quoted(text)} is no address of an SSH board.",
+            remedy="Write ssh://USER@HOST, with :PORT after it when that is not 22; a password is never taken from it.",
+        )
     return found["user"] or "", found["host"].strip("[]"), port
 
 
@@ -103,5 +107,5 @@ def _look_up(file: Path, name: str) -> Mapping[str, Any]:
     try:
         return paramiko.SSHConfig.from_text(text).lookup(name)
     except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize, ImportError) as error:
-        remedy = "Correct it, or write the address out: ssh://USER@HOST:PORT."
+        remedy = "Correct it, or write the address out: ssh://USER@HOST:22."
         raise ConfigurationError(f"{file} is not understood: {error}.", remedy=remedy) from None

@@ -118,6 +118,7 @@ def test_hdc_ends_on_the_host_soon_after_its_deadline_though_nobody_tells_it(
 ) -> None:
     """As when the laptop vanishes without a word: the host's sshd knows of nothing."""
     monkeypatch.setattr("deploy.hdc.host.SPARE_SECONDS", 1)
+    monkeypatch.setattr("deploy.hdc.board.STOP_SECONDS", 1.0)
     thaw: list[Callable[[], None]] = []
     program = long_program("frozen")
 
@@ -129,7 +130,7 @@ def test_hdc_ends_on_the_host_soon_after_its_deadline_though_nobody_tells_it(
     freezer.start()
     try:
         with pytest.raises(DeadlineExpired):
-            board.shell(program, deadline=Deadline.after(6.0, "a program"))
+            board.shell(program, deadline=Deadline.after(5.0, "a program"))
         number = host.hdc.shell(f"cat {TMP}/frozen").decode().strip()
         wait_until("its end", lambda: host.hdc.shell(f"[ -d /proc/{number} ] || echo gone") == b"gone\n")
     finally:
@@ -191,15 +192,15 @@ def test_a_large_file_is_staged_whole_and_cut_on_the_host(
     session: Session, board: HdcBoard, host: LabHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNKED_FROM", 1_000_000)
-    monkeypatch.setattr(chunks, "SMALLEST_CHUNK", 400_000)
-    content = os.urandom(1_500_001)
+    monkeypatch.setattr(chunks, "SMALLEST_CHUNK", 600_000)
+    content = os.urandom(1_000_001)
     (tmp_path / "model").write_bytes(content)
     sent = sent_to(board, monkeypatch)
     push_files(session, board, [tmp_path / "model"], f"{TMP}/large/")
-    assert sum(sent) == 1_500_001
+    assert sum(sent) == 1_000_001
     clean_board(session, board)
     push_files(session, board, [tmp_path / "model"], f"{TMP}/large/")
-    assert sum(sent) == 1_500_001
+    assert sum(sent) == 1_000_001
     pull_files(session, board, [f"{TMP}/large/model"], tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == content
 
@@ -207,9 +208,9 @@ def test_a_large_file_is_staged_whole_and_cut_on_the_host(
 def test_what_was_not_used_for_longest_goes_when_there_is_too_much(
     session: Session, board: HdcBoard, host: LabHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "MOST_BYTES", 25_000)
+    monkeypatch.setattr(staging, "MOST_BYTES", 15_000)
     names = []
-    for number in range(4):
+    for number in range(3):
         (tmp_path / f"{number}").write_bytes(bytes([number]) * 10_000)
         names.append(store.StoredFile(tmp_path / f"{number}").sha256)
         push_files(session, board, [tmp_path / f"{number}"], f"{TMP}/many/")
@@ -247,17 +248,17 @@ def test_a_push_whose_link_is_cut_leaves_no_file_and_the_next_goes_on(
 
     monkeypatch.setattr(board, "_transfer", cut_first)
     push_or_error(session, board, tmp_path / "model")
-    push_files(session, board, [tmp_path / "model"], f"{TMP}/cut/")
-    pull_files(session, board, [f"{TMP}/cut/model"], tmp_path / "back")
+    push_files(session, board, [tmp_path / "model"], f"{TMP}/pushed/")
+    pull_files(session, board, [f"{TMP}/pushed/model"], tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == content
 
 
 def push_or_error(session: Session, board: HdcBoard, file: Path) -> None:
     try:
-        push_files(session, board, [file], f"{TMP}/cut/")
+        push_files(session, board, [file], f"{TMP}/pushed/")
     except OhforgeError as error:
         assert isinstance(error, LostConnection), error
-        assert board.shell(f"ls {TMP}/cut/model", deadline=soon()).exit_code != 0
+        assert board.shell(f"ls {TMP}/pushed/model", deadline=soon()).exit_code != 0
 
 
 # runs, ports, leases -------------------------------------------------------------------------------

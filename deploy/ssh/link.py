@@ -28,6 +28,8 @@ ALIVE_SECONDS = 15.0
 """Between two questions whether the other end still answers, which also keep routers on the way from forgetting the link."""
 SILENT_SECONDS = 60.0
 """After which a link by which nothing comes and goes, answers neither, is taken for dead."""
+SLOWEST_LINK = 20_000
+"""Bytes a second: the answer to a question comes after all that was sent before it, which buffers on the way hold."""
 KEEPALIVE = "keepalive@openssh.com"
 CHUNK = 65_536
 LOOPBACK = "127.0.0.1"
@@ -49,6 +51,8 @@ class SshLink:
         self.is_silent = False
         """Whether it was ended because nothing came by it any more."""
         self._moved_at = time.monotonic()
+        self._sent = 0
+        """Bytes, since the link was opened."""
         self._closing = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -81,15 +85,17 @@ class SshLink:
 
     def _watch(self) -> None:
         """Ends the connection when the other end is silent, so that what waits for it does not do so until its deadline."""
-        transport = self._clients[-1].get_transport()
+        transport, arrived = self._clients[-1].get_transport(), 0
         while transport is not None and transport.is_active() and not self._closing.wait(ALIVE_SECONDS):
-            asked, answered = time.monotonic(), threading.Event()
+            asked, sent, answered = time.monotonic(), self._sent, threading.Event()
             threading.Thread(target=_ask, args=(transport, answered), daemon=True).start()
             while not answered.wait(ALIVE_SECONDS / 10):
-                if time.monotonic() - max(asked, self._moved_at) > SILENT_SECONDS:
+                patience = SILENT_SECONDS + (self._sent - arrived) / SLOWEST_LINK
+                if time.monotonic() - max(asked, self._moved_at) > patience:
                     self.is_silent = True
                     transport.close()
                     return
+            arrived = sent
 
     def run(
         self,
@@ -162,8 +168,8 @@ class SshLink:
                 if deadline.expired:
                     raise deadline.error()
                 with contextlib.suppress(TimeoutError):
-                    view = view[channel.send(bytes(view[:CHUNK])) :]
-                    self._moved_at = time.monotonic()
+                    count = channel.send(bytes(view[:CHUNK]))
+                    view, self._sent, self._moved_at = view[count:], self._sent + count, time.monotonic()
         return not view
 
     @contextlib.contextmanager

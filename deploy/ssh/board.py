@@ -54,7 +54,7 @@ STOP_SECONDS = 15.0
 ATTEMPTS = Patience(pause=0.5, growth=2, times=3)
 """At connecting anew; a board that is being started refuses at first."""
 LONGEST_COMMAND = 100_000
-"""Bytes of a command line; Linux takes 128 KiB as one argument, and quoting adds to it."""
+"""Bytes of a command line as it is sent, quoted; Linux takes 128 KiB as one argument."""
 BLOCK = 1024 * 1024
 SAYS_NO = (
     (re.compile("No space left|Disk quota"), NoSpaceOnBoard),
@@ -111,13 +111,13 @@ class SshBoard:
         """See `Board.shell`. A script that is too long for an argument is sent as a file first."""
         if "\0" in script:
             raise UsageError("A command for a board cannot contain a NUL character.")
-        if len(script.encode(errors="surrogateescape")) > LONGEST_COMMAND:
-            return self._shell_by_file(script, folder, deadline, on_output)
         token = new_token()
-        reader = MarkerReader(token, on_output)
-        started = time.monotonic()
         before, after = _WITH_LINK
         wrapped = f"{before}{wrap_command(script, token, folder or '/').rstrip()}{after}"
+        if len(os.fsencode(quote(wrapped))) > LONGEST_COMMAND:
+            return self._shell_by_file(script, folder, deadline, on_output)
+        reader = MarkerReader(token, on_output)
+        started = time.monotonic()
         try:
             self._run(wrapped, UntilMarker.of(deadline, reader), reader.feed)
             reader.finish()

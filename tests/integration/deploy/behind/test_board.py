@@ -31,27 +31,12 @@ from deploy.transfer import chunks, staging, store
 from deploy.transfer.clean import clean_board
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
-from tests.integration.deploy.behind.conftest import LabHost
 from tests.support.board_runs import SERIAL, TMP, read_record, soon
+from tests.support.lab_host import LabHost
 from tests.support.leases import others, put
 from tests.support.waiting import wait_until
 
 # commands ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("script", "status", "output"),
-    [
-        ("printf 'no newline'; exit 3", 3, b"no newline"),
-        ("kill -KILL $$", 137, b""),
-        ("printf '\\000\\377 %s' \"it's\"", 0, b"\0\xff it's"),
-        (f"echo {'x' * 70_000} | wc -c", 0, b"70001\n"),
-        ("echo " + '"\'"' * 9_000 + " | wc -c", 0, b"9001\n"),
-    ],
-)
-def test_a_command_gives_its_status_and_its_output(board: HdcBoard, script: str, status: int, output: bytes) -> None:
-    result = board.shell(script, deadline=soon())
-    assert (result.exit_code, result.output) == (status, output)
 
 
 def test_a_board_is_named_by_its_setting_and_by_its_address(session: Session) -> None:

@@ -32,8 +32,9 @@ from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
 from deploy.transfer.push import push_files
 from tests.support.faulty_link import faulty_link
-from tests.support.sshd import loopback_sshd
+from tests.support.sshd import SSHD, loopback_sshd
 
+NEEDED = {"sshd": SSHD, "scp": shutil.which("scp"), "rsync": shutil.which("rsync")}
 CIPHER = "aes128-gcm@openssh.com"
 
 
@@ -43,6 +44,9 @@ def main() -> None:
     options.add_argument("--repeat", type=int, default=3)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
+    if missing := [name for name, path in NEEDED.items() if path is None]:
+        print(f"not installed: {', '.join(missing)}")
+        return
     with tempfile.TemporaryDirectory(prefix="ssh-bench-") as folder:
         found = measure(Path(folder), int(given.gigabytes * 1e9), given.repeat)
     for name, value in found.items():

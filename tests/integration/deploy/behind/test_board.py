@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from deploy.forward.forward import forward_port
 from deploy.hdc.board import HdcBoard
 from deploy.hdc.choose import choose_board, locate_board
 from deploy.launch.launch import run_program
+from deploy.launch.model_server import ServeOptions
 from deploy.launch.request import LaunchRequest
+from deploy.launch.serve import serve_on_board
 from deploy.lease import on_host
 from deploy.lease.lease import LeasePlace, find_holder, hold_board, lock_board, unlock_board
 from deploy.lease.owner import current_owner
@@ -31,9 +34,12 @@ from deploy.transfer import chunks, staging, store
 from deploy.transfer.clean import clean_board
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
+from native.models.models import find_model
+from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.board_runs import SERIAL, TMP, read_record, soon
 from tests.support.lab_host import LabHost
 from tests.support.leases import others, put
+from tests.support.served import run_of_server, write_server
 from tests.support.waiting import wait_until
 
 # commands ------------------------------------------------------------------------------------------
@@ -193,16 +199,15 @@ def test_a_large_file_is_staged_whole_and_cut_on_the_host(
 def test_what_was_not_used_for_longest_goes_when_there_is_too_much(
     session: Session, board: HdcBoard, host: LabHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "MOST_BYTES", 15_000)
+    monkeypatch.setattr(staging, "MOST_BYTES", 25_000)
     names = []
-    for number in range(3):
+    for number, day in ((0, 3), (1, 2), (2, 1)):
         (tmp_path / f"{number}").write_bytes(bytes([number]) * 10_000)
         names.append(store.StoredFile(tmp_path / f"{number}").sha256)
         push_files(session, board, [tmp_path / f"{number}"], f"{TMP}/many/")
-        for age, name in enumerate(reversed(names)):
-            if (note := host.stage / f"{name}.ok").exists():
-                os.utime(note, (1_600_000_000 - age, 1_600_000_000 - age))
-    assert set(host.staged()) == set(names[2:])
+        used = 1_600_000_000 + day * 86_400
+        os.utime(host.stage / f"{names[-1]}.ok", (used, used))
+    assert set(host.staged()) == {names[0], names[2]}
 
 
 def sent_to(board: HdcBoard, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -321,3 +326,14 @@ def test_a_host_whose_clock_is_wrong_excludes_all_the_same(
     held = find_holder(late)
     assert held is not None and held.owner == anna
     unlock_board(late, force=True)
+
+
+def test_a_model_is_served_on_the_board_and_asked_through_the_host(
+    session: Session, board: HdcBoard, tmp_path: Path
+) -> None:
+    model = find_model(session, str(write_tiny_gguf(tmp_path / "tiny.gguf")))
+    with serve_on_board(session, board, model, ServeOptions(), run=run_of_server(write_server(tmp_path))) as server:
+        assert urllib.request.urlopen(f"{server.url}/health", timeout=60).status == 200
+        server.check()
+    assert not server.alive()
+    assert server.use() is None

@@ -275,7 +275,7 @@ def pull(
 def clean(
     session: Session, board: str = "", older_than: float = 0.0, larger_than: str = "", wait: float = OWN_WAIT
 ) -> Answer:
-    """Remove from a board what ohforge put there, and nothing else."""
+    """Remove from a board, and from the host that it is behind, what ohforge put there, and nothing else."""
     from dataclasses import asdict
 
     from core.dry import tell
@@ -285,12 +285,18 @@ def clean(
 
     smallest = read_size("--larger-than", larger_than) if larger_than else 0
     if session.dry:
-        would = would_clean(session, look_at_board(session, board), days=older_than, smallest=smallest)
-        return Answer(tell(session.console, [would]))
+        looked = look_at_board(session, board)
+        places = [place for place in (looked, looked.host) if place is not None]
+        would = [would_clean(session, place, days=older_than, smallest=smallest) for place in places]
+        return Answer(tell(session.console, would))
     with held_board(session, board, "clean", wait) as chosen:
-        cleaned = clean_board(session, chosen, days=older_than, smallest=smallest)
-    session.console.info(f"{cleaned.entries} entries removed, {human_bytes(cleaned.freed_bytes)} are free again")
-    return Answer(asdict(cleaned))
+        places = [place for place in (chosen, chosen.host) if place is not None]
+        cleaned = [clean_board(session, place, days=older_than, smallest=smallest) for place in places]
+    for place, done in zip(places, cleaned, strict=True):
+        freed = f"{human_bytes(done.freed_bytes)} are free again"
+        session.console.info(f"{done.entries} entries removed, {freed}" + ("" if place is chosen else " on its host"))
+    on_host = {"host": asdict(cleaned[1])} if len(cleaned) > 1 else {}
+    return Answer(asdict(cleaned[0]) | on_host)
 
 
 @command(
@@ -357,7 +363,7 @@ def look_at_board(session: Session, name: str) -> Board:
     from deploy.lease.lease import LeasePlace, find_holder
 
     chosen = choose_board(session, name)
-    holder = find_holder(LeasePlace.of(session, chosen.serial, emulated=chosen.emulated))
+    holder = find_holder(LeasePlace.of_board(session, chosen))
     if holder is not None:
         session.console.info(f"board {chosen.serial} is used by {holder.describe()}")
     return chosen

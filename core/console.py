@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Protocol, TextIO
 
+from core.addresses import without_secrets
 from core.files import human_bytes
 
 
@@ -81,8 +82,8 @@ class Console:
             self._line(text)
 
     def words(self, text: str) -> None:
-        """What was asked for, such as the board's log: shown with ``--quiet``, too."""
-        self._line(text)
+        """What was asked for, such as the board's log: shown with ``--quiet``, too, and as it is."""
+        self._write(without_controls(text), self.out)
 
     def detail(self, text: str) -> None:
         """For --verbose only."""
@@ -154,10 +155,14 @@ class Console:
             sys.stdout.flush()
 
     def _line(self, text: str, style: str = "", stream: TextIO | None = None) -> None:
-        stream, text = stream or self.out, without_controls(text)
+        # Whoever writes a line need not know what is in it: an address of a user's, or a command line.
+        stream, text = stream or self.out, without_secrets(without_controls(text))
         if style and stream.isatty():
             colours = {"bold": "1", "dim": "2", "yellow": "33", "red": "31"}
             text = f"\033[{colours[style]}m{text}\033[0m"
+        self._write(text, stream)
+
+    def _write(self, text: str, stream: TextIO) -> None:
         encoding = stream.encoding or "utf-8"  # None: a stream in memory.
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 

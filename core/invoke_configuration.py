@@ -10,6 +10,7 @@ from typing import Any, cast
 from invoke.config import Config
 from invoke.env import Environment
 
+from core.addresses import quoted
 from core.errors import ConfigurationError, nearest
 
 VARIABLES = "INVOKE_OHFORGE_"
@@ -111,7 +112,7 @@ def _find_clash(base: Mapping[str, Any], update: Mapping[str, Any], above: str =
 
 
 def _shown(value: Any) -> str:
-    return "empty" if value is None else repr(value)[:60]
+    return "empty" if value is None else quoted(value if isinstance(value, str) else repr(value))[:60]
 
 
 def _leaves(content: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

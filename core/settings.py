@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from core.addresses import quoted, without_secrets
 from core.errors import ConfigurationError, nearest
 
 LONGEST_SECONDS = 1_000_000.0
@@ -62,12 +63,19 @@ class BoardEntry:
         "",
         "Folder of an SSH board under which files are put; default: that of the profile, else the cache folder of the user there.",
     )
-    hdc_server: str = _setting("", "`IP:PORT`, or a port of this computer, of the hdc server that has the board.")
+    hdc_server: str = _setting(
+        "", "`IP:PORT`, or a port of the computer on which hdc runs, of the hdc server that has the board."
+    )
+    via: str = _setting(
+        "", "`ssh://[USER@]HOST[:PORT]` of the computer on which hdc has the board, in place of this one; needs `key`."
+    )
+    key: str = _setting("", "Connect key of a board with `via`, as `hdc list targets` shows it there.")
+    hdc: str = _setting("", "Path of hdc on the computer of `via`; default: the one on its `PATH`.")
 
     @property
     def over_ssh(self) -> bool:
         """Whether the board is reached over SSH."""
-        return self.transport == "ssh" or self.serial.startswith("ssh://")
+        return self.transport == "ssh" or (self.serial.startswith("ssh://") and not self.via)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,17 +238,46 @@ def _check_boards(boards: Mapping[str, BoardEntry], list_profiles: Callable[[], 
                 f"{key}.profile",
                 f"{key}.profile: there is no board profile {entry.profile!r}; {nearest(entry.profile, known)}.",
             )
-        if entry.serial and (other := seen.setdefault(entry.serial, name)) != name:
-            raise _WrongEntry(f"{key}.serial", f"{key}.serial is that of ohforge.boards.{other} too: {entry.serial}.")
+        for field_name, known in (("serial", entry.serial), ("key", f"{entry.via} {entry.key}" if entry.via else "")):
+            if known and (other := seen.setdefault(known, name)) != name:
+                text = f"{key}.{field_name} is that of ohforge.boards.{other} too: {getattr(entry, field_name)}."
+                raise _WrongEntry(f"{key}.{field_name}", text)
+        for field_name, address in (("via", entry.via), ("serial", entry.serial if entry.over_ssh else "")):
+            if ":" in address.removeprefix("ssh://").rpartition("@")[0]:
+                text = (
+                    f"{key}.{field_name} has a password in it, which is never used: put a key there with ssh-copy-id."
+                )
+                raise _WrongEntry(f"{key}.{field_name}", text)
+        if wrong := _wrong_way(entry):
+            raise _WrongEntry(f"{key}.{wrong[0]}", f"{key}.{wrong[0]} {wrong[1]}.")
         if entry.transport == "ssh" and not entry.serial:
             raise _WrongEntry(f"{key}.serial", f"{key}.serial is missing: the address of the SSH board.")
         if ":" in entry.serial and not entry.over_ssh and not _is_address(entry.serial):
-            raise _WrongEntry(f"{key}.serial", f"{key}.serial {entry.serial!r} is no address of the form IP:PORT.")
+            raise _WrongEntry(
+                f"{key}.serial", f"{key}.serial {quoted(entry.serial)} is no address of the form IP:PORT."
+            )
         if entry.hdc_server and not (_is_port(entry.hdc_server) or _is_address(entry.hdc_server)):
             raise _WrongEntry(
                 f"{key}.hdc_server",
-                f"{key}.hdc_server {entry.hdc_server!r} is no address of the form IP:PORT, and no port.",
+                f"{key}.hdc_server {quoted(entry.hdc_server)} is no address of the form IP:PORT, and no port.",
             )
+
+
+def _wrong_way(entry: BoardEntry) -> tuple[str, str] | None:
+    """Which of the settings of a board behind a host cannot be as it is, and why."""
+    if entry.via and not entry.via.startswith("ssh://"):
+        return "via", f"{quoted(entry.via)} is no address of the form ssh://USER@HOST"
+    if entry.via and not entry.key:
+        return "key", "is missing: what hdc on the computer of `via` calls the board"
+    if entry.via and (entry.serial or entry.transport):
+        return "via", "is for boards with a `key`, without `serial` and `transport`"
+    if (entry.key or entry.hdc) and not entry.via:
+        return "key" if entry.key else "hdc", "is for boards with `via`"
+    return None
+
+
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str) else without_secrets(repr(value))
 
 
 def _is_address(text: str) -> bool:
@@ -294,20 +331,20 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         return _read(typing.cast(type, kind), value, key)
     if origin is dict:
         if not isinstance(value, Mapping):
-            raise _WrongEntry(key, f"{key} must be a mapping, not {value!r}.")
+            raise _WrongEntry(key, f"{key} must be a mapping, not {_shown(value)}.")
         inner = typing.get_args(kind)[1]
         return {str(name): _convert(inner, entry, f"{key}.{name}") for name, entry in value.items()}
     if origin is tuple:
         items = [item for item in value.split(",") if item.strip()] if isinstance(value, str) else value
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-            raise _WrongEntry(key, f"{key} must be a list of words, not {value!r}.")
+            raise _WrongEntry(key, f"{key} must be a list of words, not {_shown(value)}.")
         return tuple(item.strip() for item in items)
     if kind is str and value is None:
         return ""
     if origin is Literal:
         words = typing.get_args(kind)
         if value not in words:
-            raise _WrongEntry(key, f"{key} must be {' or '.join(filter(None, words))}, not {value!r}.")
+            raise _WrongEntry(key, f"{key} must be {' or '.join(filter(None, words))}, not {_shown(value)}.")
         return value
     assert not isinstance(kind, types.UnionType)
     given = value
@@ -320,5 +357,5 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     if fits and kind in (int, float):
         fits = value >= 0 and (kind is int or (math.isfinite(value) and value <= LONGEST_SECONDS))
     if not fits:
-        raise _WrongEntry(key, f"{key} must be {NAMES_OF_KINDS.get(kind, kind)}, not {given!r}.")
+        raise _WrongEntry(key, f"{key} must be {NAMES_OF_KINDS.get(kind, kind)}, not {_shown(given)}.")
     return value

@@ -15,6 +15,7 @@ from bench.endpoint.answer import Answer, Ask, OnPiece
 from bench.endpoint.failures import Repeatable, checked_status, explained
 from bench.endpoint.interfaces import Interface, LlamaCompletion, Told, check_error
 from bench.endpoint.stream import END, read_events
+from core.addresses import quoted
 from core.deadline import Deadline
 from core.errors import (
     AnswerCut,
@@ -269,9 +270,11 @@ def check_address(url: str) -> str:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - it is looked at only when it is asked for
     except ValueError:
-        raise UsageError(f"{url!r} is no address of a server.", remedy="Write it like http://HOST:PORT.") from None
+        raise UsageError(
+            f"{quoted(url)} is no address of a server.", remedy="Write it like http://HOST:PORT."
+        ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{url!r} is no address of a server.", remedy="Write it like http://HOST:PORT.")
+        raise UsageError(f"{quoted(url)} is no address of a server.", remedy="Write it like http://HOST:PORT.")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
             f"{url} has a name, a password or a query in it, which would be kept in records.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, ClassVar
 
-from core.addresses import without_secrets
+from core.addresses import plain_without_secrets, without_secrets
 
 
 class Category(Enum):
@@ -59,5 +59,5 @@ class OhforgeError(Exception):
             "category": self.category.label,
             "message": self.message,
             "remedy": self.remedy,
-            **({"details": self.details} if self.details else {}),
+            **({"details": plain_without_secrets(self.details)} if self.details else {}),
         }

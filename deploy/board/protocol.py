@@ -63,6 +63,10 @@ class Board(Protocol):
     @property
     def emulated(self) -> bool: ...
 
+    @property
+    def host(self) -> Board | None:
+        """The computer that has the board, itself as a board over SSH; None when it is this one, or there is none."""
+
     def shell(
         self, script: str, *, deadline: Deadline, folder: str = "", on_output: OnOutput | None = None
     ) -> ShellResult:

@@ -1,5 +1,6 @@
 """A port of a board at a port of this computer, by ``hdc fport`` or SSH, for as long as it is needed.
 
+A board behind a host has both: hdc forwards to the host, SSH from there to this computer.
 hdc ends with status 0 whatever it did: only its words tell. Its server holds the forwards, so one outlives the process
 that asked for it, and is gone without a word when the server or the link ends.
 """
@@ -14,7 +15,6 @@ from typing import Protocol
 
 from core.deadline import Deadline
 from core.errors import BoardError, ForwardLost, OhforgeError, UsageError
-from core.last_will import done_if_killed
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.hdc.board import HdcBoard
@@ -69,7 +69,7 @@ class HdcForward:
     @property
     def _rule(self) -> Rule:
         here, there = f"tcp:{self.local}", f"tcp:{self.remote}"
-        return Rule(key=self._board.serial, here=here, there=there, direction="Forward")
+        return Rule(key=self._board.key, here=here, there=there, direction="Forward")
 
     def check(self) -> None:
         """Raises ForwardLost when hdc does not forward the port any more."""
@@ -79,13 +79,13 @@ class HdcForward:
             why = f"hdc cannot be asked for it: {error.message}"
         if why:
             raise ForwardLost(
-                f"Port {self.remote} of board {self._board.serial} is no longer forwarded to port {self.local} of this "
-                f"computer: {why.rstrip('.')}."
+                f"Port {self.remote} of board {self._board.serial} is no longer forwarded to port {self.local} of "
+                f"{'this computer' if self._board.host is None else 'its host'}: {why.rstrip('.')}."
             )
 
     def open(self) -> bool:
         """Asks hdc to listen; False when the port of this computer is taken. Raises what hdc refuses it with."""
-        words = ("-t", self._board.serial, "fport", self._rule.here, self._rule.there)
+        words = ("-t", self._board.key, "fport", self._rule.here, self._rule.there)
         waiting = Deadline.after(ANSWER_SECONDS, f"the forwarding of port {self.remote} of board {self._board.serial}")
         said = self._board.hdc.call(self._session, words, deadline=waiting)
         text = without_log_lines(f"{said.text}\n{said.error_text}").strip()
@@ -100,15 +100,11 @@ class HdcForward:
         """Ends it. One that is gone already is as good."""
         with contextlib.suppress(OhforgeError):
             waiting = Deadline.after(ANSWER_SECONDS, f"the end of the forwarding of port {self.remote}")
-            self._board.hdc.call(self._session, self._remove_words, deadline=waiting)
+            self._board.hdc.call(self._session, self.remove_words, deadline=waiting)
 
     @property
-    def will(self) -> tuple[str, ...]:
-        """The command line that ends it when this process cannot."""
-        return (*self._board.hdc.argv, *self._remove_words)
-
-    @property
-    def _remove_words(self) -> tuple[str, ...]:
+    def remove_words(self) -> tuple[str, ...]:
+        """The command of hdc that ends it."""
         return ("fport", "rm", self._rule.here, self._rule.there)
 
 
@@ -128,6 +124,19 @@ class SshForwarding:
             )
 
 
+class ThroughHost:
+    """A port of a board that hdc forwards to its host, and the connection to the host from there."""
+
+    def __init__(self, there: HdcForward, here: SshForwarding) -> None:
+        self._there, self._here = there, here
+        self.local, self.remote = here.local, there.remote
+
+    def check(self) -> None:
+        """Raises ForwardLost when either has ended."""
+        self._here.check()
+        self._there.check()
+
+
 @contextlib.contextmanager
 def forward_port(session: Session, board: Board, remote: int) -> Iterator[Forward]:
     """Forwards a TCP port of the board's loopback to a free port of this computer's while the block runs.
@@ -142,7 +151,12 @@ def forward_port(session: Session, board: Board, remote: int) -> Iterator[Forwar
             yield SshForwarding(board.serial, channels)
     elif isinstance(board, HdcBoard):
         with _forward_by_hdc(session, board, remote) as forward:
-            yield forward
+            if board.host is None:
+                yield forward
+                return
+            waiting = Deadline.after(ANSWER_SECONDS, f"a connection to the host {board.host.serial}")
+            with forward_ssh_port(board.host.connect(waiting), forward.local) as channels:
+                yield ThroughHost(forward, SshForwarding(board.serial, channels))
 
 
 def require_forwarding(board: Board) -> None:
@@ -154,8 +168,9 @@ def require_forwarding(board: Board) -> None:
 @contextlib.contextmanager
 def _forward_by_hdc(session: Session, board: HdcBoard, remote: int) -> Iterator[HdcForward]:
     for _ in range(PORTS_TRIED):
-        forward = HdcForward(session, board, find_free_port(), remote)
-        with done_if_killed(forward.will, board.hdc.environment), contextlib.ExitStack() as ending:
+        port = find_free_port() if board.host is None else board.host.find_port()
+        forward = HdcForward(session, board, port, remote)
+        with board.hdc.called_if_killed(forward.remove_words), contextlib.ExitStack() as ending:
             # hdc may have listened, whatever interrupts the answer.
             ending.callback(forward.close)
             if not forward.open():
@@ -164,7 +179,7 @@ def _forward_by_hdc(session: Session, board: HdcBoard, remote: int) -> Iterator[
             yield forward
             return
     raise BoardError(
-        f"No port of this computer could be had for port {remote} of board {board.serial}: {PORTS_TRIED} that were free "
+        f"No port of the computer with hdc could be had for port {remote} of board {board.serial}: {PORTS_TRIED} that were free "
         "had been taken by others when hdc was to listen there.",
         remedy="`hdc fport ls` lists those that are forwarded.",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Callable
 
 from core.errors import LostConnection, TransferError
 from core.process import Result
@@ -27,10 +27,12 @@ class ScriptDamaged(Exception):
     """A pushed script is not what was sent."""
 
 
-def check_transfer(result: Result, serial: str, direction: str, source: str, target: str, size: int | None) -> None:
+def check_transfer(
+    result: Result, serial: str, direction: str, source: str, target: str, size: Callable[[], int | None]
+) -> None:
     """Raises Refused, LostConnection or TransferError unless hdc said that one whole file has arrived.
 
-    `direction` is ``send`` or ``receive``; `size` is that of the file in bytes, when it was known beforehand.
+    `direction` is ``send`` or ``receive``; `size` gives the bytes of the file where hdc runs, None when there is none.
     """
     text = without_log_lines(result.text).strip()
     finished = FINISHED.search(text)
@@ -40,9 +42,9 @@ def check_transfer(result: Result, serial: str, direction: str, source: str, tar
         if not text and find_fault(everything, direction) is None:
             raise LostConnection(f"The link to board {serial} ended while {what}; only a part has arrived.")
         raise Refused(everything, direction, what)
-    if direction == "receive" and not Path(target).is_file():
+    arrived = size()
+    if arrived is None:
         raise TransferError(f"Board {serial}, {what}: hdc reported success, but there is no file.")
-    arrived = Path(target).stat().st_size if direction == "receive" else size
     if int(finished[1]) != arrived or int(finished[2]) != 1:
         raise TransferError(
             f"Board {serial}, {what}: {finished[1]} bytes in {finished[2]} file(s) were reported, not {arrived} in one."

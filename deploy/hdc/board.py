@@ -53,7 +53,8 @@ from deploy.board.script import (
 )
 from deploy.hdc.answers import Refused, ScriptDamaged, check_transfer
 from deploy.hdc.errors import Fault, confirm_request, find_fault, make_error, what_hdc_said
-from deploy.hdc.paths import check_key, check_local_file, check_remote_path, harmless_source, harmless_target
+from deploy.hdc.host import HdcHost
+from deploy.hdc.paths import check_key, check_local_file, check_remote_path
 from deploy.hdc.program import Hdc
 
 T = TypeVar("T")
@@ -89,7 +90,9 @@ class HdcBoard:
     ) -> None:
         check_key(serial)
         self._session = session
-        self._serial = serial
+        self.key = serial
+        """What hdc calls the board."""
+        self._serial = serial if hdc.host is None else f"{hdc.host.serial}/{serial}"
         self._read_profile = read_profile
         self._pause = pause
         self.hdc = hdc
@@ -103,6 +106,10 @@ class HdcBoard:
     @property
     def serial(self) -> str:
         return self._serial
+
+    @property
+    def host(self) -> HdcHost | None:
+        return self.hdc.host
 
     @functools.cached_property
     def profile(self) -> Profile:
@@ -122,7 +129,8 @@ class HdcBoard:
         def wrap(token: str) -> str:
             return wrap_command(script, token, folder or "/")
 
-        if len(os.fsencode(wrap(new_token()))) >= ARGUMENT_LIMIT:
+        word = wrap(new_token())
+        if len(os.fsencode(word)) >= ARGUMENT_LIMIT or (self.host is not None and not self.host.takes([word])):
             return self._shell_by_file(script, folder, deadline, on_output)
         return self._attempt(deadline, lambda: self._run_wrapped(wrap, folder, deadline, on_output))
 
@@ -131,14 +139,15 @@ class HdcBoard:
         check_local_file(local)
         check_remote_path(remote)
         size = local.stat().st_size
-        with harmless_source(local) as source:
-            self._attempt(deadline, lambda: self._transfer("send", str(source), remote, size, deadline))
+        with self.hdc.source(local, deadline) as source:
+            self._attempt(deadline, lambda: self._transfer("send", str(source), remote, lambda: size, deadline))
 
     def receive(self, remote: str, local: Path, *, deadline: Deadline) -> None:
         """See `Board.receive`. `local` may hold a part of the file when this raises."""
         check_remote_path(remote)
-        with harmless_target(local) as target:
-            self._attempt(deadline, lambda: self._transfer("receive", remote, str(target), None, deadline))
+        with self.hdc.target(local, deadline) as target:
+            size = functools.partial(self.hdc.size_of, str(target), deadline)
+            self._attempt(deadline, lambda: self._transfer("receive", remote, str(target), size, deadline))
 
     # attempts ------------------------------------------------------------------------------------
 
@@ -191,7 +200,7 @@ class HdcBoard:
 
     @property
     def _is_tcp(self) -> bool:
-        return TCP_KEY.fullmatch(self._serial) is not None and not self.emulated
+        return TCP_KEY.fullmatch(self.key) is not None and not self.emulated
 
     def reconnect(self, deadline: Deadline) -> None:
         """Asks hdc to connect a TCP board again, as it never does by itself; the next attempt shows whether it worked.
@@ -201,7 +210,7 @@ class HdcBoard:
         if not self._is_tcp:
             return
         waiting = deadline.within(10, f"hdc to connect {self._serial} again")
-        said = self.hdc.call(self._session, ("tconn", self._serial), deadline=waiting)
+        said = self.hdc.call(self._session, ("tconn", self.key), deadline=waiting)
         self._session.console.detail(f"tconn {self._serial}: {what_hdc_said(said.text)}")
         if self.hdc.connected is not None and CONNECTED.search(said.text):
             self.hdc.connected(True)
@@ -217,7 +226,7 @@ class HdcBoard:
     def _probe(self, deadline: Deadline) -> None:
         for pause in PROBES.pauses():
             answer = MarkerReader(token := new_token())
-            words = ("-t", self._serial, "shell", wrap_command("true", token))
+            words = ("-t", self.key, "shell", wrap_command("true", token))
             waiting = deadline.within(PROBE_SECONDS, f"a sign of life of board {self._serial}")
             with contextlib.suppress(DeadlineExpired):
                 self.hdc.call(self._session, words, deadline=waiting, on_stdout=answer.feed)
@@ -267,7 +276,7 @@ class HdcBoard:
         token = new_token()
         reader = MarkerReader(token, on_output)
         started = time.monotonic()
-        words = ("-t", self._serial, "shell", wrap(token))
+        words = ("-t", self.key, "shell", wrap(token))
         until = UntilMarker.of(deadline, reader)
         said = b""
         try:
@@ -286,6 +295,12 @@ class HdcBoard:
             raise Interrupted(f"Interrupted. {self._stop(reader, token)}") from None
         except HdcNotFound:
             raise
+        except LostConnection as lost:
+            reader.finish()
+            if reader.stage is not Stage.ENDED:
+                raise LostConnection(
+                    f"{lost.message} {self._stop(reader, token)}", remedy=lost.remedy, output=last_lines(reader)
+                ) from None
         except BaseException:
             self._session.console.detail(self._stop(reader, token))
             raise
@@ -334,7 +349,7 @@ class HdcBoard:
         try:
             while True:
                 answer = MarkerReader(own := new_token())
-                words = ("-t", self._serial, "shell", wrap_command(script, own))
+                words = ("-t", self.key, "shell", wrap_command(script, own))
                 self.hdc.call(self._session, words, deadline=ending, on_stdout=answer.feed)
                 answer.finish()
                 if answer.output.split()[-1:] == [b"dead"]:
@@ -364,10 +379,12 @@ class HdcBoard:
 
     # files ---------------------------------------------------------------------------------------
 
-    def _transfer(self, direction: str, source: str, target: str, size: int | None, deadline: Deadline) -> None:
-        """One ``file send`` or ``file recv``; `size` in bytes when it is known beforehand."""
+    def _transfer(
+        self, direction: str, source: str, target: str, size: Callable[[], int | None], deadline: Deadline
+    ) -> None:
+        """One ``file send`` or ``file recv``; `size` gives the bytes of the file here, asked when hdc says that it is done."""
         verb = "send" if direction == "send" else "recv"
-        words = ("-t", self._serial, "file", verb, source, target)
+        words = ("-t", self.key, "file", verb, source, target)
         try:
             result = self.hdc.call(self._session, words, deadline=deadline)
         except DeadlineExpired as late:

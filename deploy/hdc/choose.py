@@ -26,6 +26,7 @@ from core.session import Session
 from core.settings import BoardEntry
 from deploy.board.profiles import UNKNOWN_BOARD, check_profile, load_profile
 from deploy.board.protocol import Board
+from deploy.hdc.behind import board_behind, find_behind, ready_behind
 from deploy.hdc.board import RETRIES, TCP_KEY, HdcBoard
 from deploy.hdc.emulated import (
     DEFAULT_PROFILE,
@@ -90,6 +91,8 @@ def name_board(session: Session, name: str = "") -> HdcBoard:
     Raises NoBoard, SeveralBoards, HdcNotFound.
     """
     named, why = (name, "named by --board") if name else (session.settings.board, "the setting ohforge.board")
+    if named and (behind := find_behind(session, named)) is not None:
+        return board_behind(session, *behind, why)
     if named and (emulated := find_emulated(session, named)) is not None:
         return emulated_board(session, *emulated, why)
     if named and (over_ssh := find_ssh(session, named)) is not None:
@@ -124,7 +127,9 @@ def locate_board(session: Session, name: str = "") -> LeasePlace:
     named = name or session.settings.board
     if not named:
         board = choose_board(session)
-        return LeasePlace.of(session, board.serial, emulated=board.emulated)
+        return LeasePlace.of_board(session, board)
+    if (behind := find_behind(session, named)) is not None:
+        return LeasePlace.of_board(session, board_behind(session, *behind, "named by --board"))
     if (over_ssh := find_ssh(session, named)) is not None:
         return LeasePlace.of(session, over_ssh[0], emulated=False)
     entry = session.settings.boards.get(named)
@@ -154,6 +159,8 @@ def find_hdc(session: Session) -> Hdc | None:
 
 
 def _named_board(session: Session, name: str, why: str, *, accept_new: bool) -> Board:
+    if (behind := find_behind(session, name)) is not None:
+        return ready_behind(session, board_behind(session, *behind, why, accept_new=accept_new))
     if (over_ssh := find_ssh(session, name)) is not None:
         return ssh_board(session, *over_ssh, why, accept_new=accept_new)
     if (emulated := find_emulated(session, name)) is not None:

@@ -52,7 +52,7 @@ def find_emulated(session: Session, name: str) -> tuple[str, str] | None:
     """Serial and profile of the emulated board of that name; None when the name stands for no emulated board."""
     entry = session.settings.boards.get(name)
     if entry is not None:
-        if entry.serial and not entry.serial.startswith(EMULATED):
+        if entry.via or (entry.serial and not entry.serial.startswith(EMULATED)):
             return None
         serial = serial_of(name, entry)
         return serial, entry.profile or serial.removeprefix(EMULATED)
@@ -69,7 +69,7 @@ def emulated_boards(session: Session) -> dict[str, str]:
 
     found = {f"{EMULATED}{profile}": profile for profile in list_profiles()}
     for name, entry in session.settings.boards.items():
-        if not entry.serial or entry.serial.startswith(EMULATED):
+        if not entry.via and (not entry.serial or entry.serial.startswith(EMULATED)):
             serial = serial_of(name, entry)
             found.setdefault(serial, entry.profile or serial.removeprefix(EMULATED))
     made = [board for board in list_emulated(session.settings.emulated_boards) if not board.port]

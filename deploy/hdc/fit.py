@@ -27,7 +27,7 @@ def describe_board(session: Session, board: Board) -> dict[str, Any]:
     """What a board is, for ``board.info``; ``differs`` lists where the profile says otherwise, ``fits`` better ones."""
     profile = board.profile
     survey = survey_board(session, board, Question(libraries=library_question(profile)))
-    holder = find_holder(LeasePlace.of(session, board.serial, emulated=board.emulated))
+    holder = find_holder(LeasePlace.of_board(session, board))
     # An emulated board has no libraries of the system: reference runtimes take their place.
     differences = find_differences(profile, survey, libraries=not board.emulated)
     return {

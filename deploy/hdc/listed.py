@@ -6,6 +6,7 @@ from typing import Any
 
 from core.session import Session
 from deploy.board.profiles import UNKNOWN_BOARD, load_profile
+from deploy.hdc.behind import serial_behind
 from deploy.hdc.choose import at_server, entry_of, find_hdc
 from deploy.hdc.emulated import EMULATED, emulated_boards
 from deploy.hdc.program import Hdc
@@ -23,7 +24,10 @@ def list_boards(session: Session) -> list[dict[str, Any]]:
     for serial in ssh_entries(session):
         found.append(_describe(Target(key=serial, state="not asked", connection="SSH"), session))
     for name, entry in session.settings.boards.items():
-        if (
+        if entry.via:
+            there = Target(key=serial_behind(entry), state="not asked", connection="hdc over SSH")
+            found.append(_describe(there, session, name))
+        elif (
             not entry.over_ssh
             and entry.serial
             and entry.serial not in targets
@@ -55,7 +59,7 @@ def _all_servers(session: Session, hdc: Hdc) -> list[Hdc]:
 
 
 def _describe(target: Target, session: Session, name: str = "") -> dict[str, Any]:
-    entry = ssh_entries(session).get(target.key) or entry_of(session, target.key)
+    entry = session.settings.boards.get(name) or ssh_entries(session).get(target.key) or entry_of(session, target.key)
     names = [name] if name else [n for n, e in session.settings.boards.items() if e is entry]
     return {
         "serial": target.key,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.deadline import Deadline
-from core.errors import BoardError, BoardOffline, BoardUnauthorised, DeadlineExpired
+from core.errors import BoardError, BoardOffline, BoardUnauthorised, DeadlineExpired, LostConnection
 from core.patience import Patience
 from core.session import Session
 from deploy.board.script import MarkerReader, Stage, new_token, quote, wrap_command
@@ -22,6 +22,8 @@ LOOK_SECONDS = 5.0
 LOOKS = Patience(pause=0.5)
 GOES_ON_SECONDS = 60.0
 """After which a board that was told to restart, and still answers as before, has not done so."""
+AWAY = (DeadlineExpired, LostConnection, BoardOffline)
+"""What is met while a board, or the host that it is behind, is being started."""
 STARTING = ("session-starting", "not-authorised")
 """Ids of what hdc says of a board that is back, but takes no commands yet."""
 
@@ -60,7 +62,7 @@ def restart_board(session: Session, board: HdcBoard) -> Look:
     Raises what hdc refuses it with, and BoardOffline when the board does not take it.
     """
     before = look_at(session, board, Deadline.after(LOOK_SECONDS, f"board {board.serial}"))
-    words = ("-t", board.serial, "target", "boot")
+    words = ("-t", board.key, "target", "boot")
     try:
         said = board.hdc.call(session, words, deadline=Deadline.after(ORDER_SECONDS, f"the restart of {board.serial}"))
     except DeadlineExpired as late:
@@ -106,7 +108,7 @@ def wait_for_board(
             stages.reached["asked"] = round(time.monotonic() - stages.began, 1)
             session.console.info(confirm_request(board.serial, deadline.remaining))
         if not look.answered:
-            with contextlib.suppress(DeadlineExpired):
+            with contextlib.suppress(*AWAY):
                 board.reconnect(deadline)
     end_unused(session, board.hdc, board.serial)
     kind = BoardUnauthorised if look.fault is not None and look.fault.asks_user else BoardOffline
@@ -142,8 +144,8 @@ def look_at(session: Session, board: HdcBoard, deadline: Deadline) -> Look:
     script = f"cat /proc/sys/kernel/random/boot_id; [ -d {quote(board.profile.device_dir)} ] && echo ready"
     waiting = deadline.within(LOOK_SECONDS, f"a sign of life of board {board.serial}")
     said = b""
-    with contextlib.suppress(DeadlineExpired):
-        words = ("-t", board.serial, "shell", wrap_command(script, token))
+    with contextlib.suppress(*AWAY):
+        words = ("-t", board.key, "shell", wrap_command(script, token))
         said = board.hdc.call(session, words, deadline=waiting, on_stdout=reader.feed).stderr
     reader.finish()
     if reader.stage is Stage.ENDED:

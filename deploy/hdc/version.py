@@ -24,6 +24,8 @@ def describe_link(session: Session, board: Board) -> dict[str, str]:
     hdc = board.hdc
     if hdc.emulated:
         return {"kind": "stand-in", "program": hdc.title, "version": importlib.metadata.version("ohforge")}
+    if hdc.host is not None:
+        return {"kind": "hdc", "program": hdc.argv[0], "version": _ask_version(session, hdc), "via": hdc.host.serial}
     return {"kind": "hdc", "program": hdc.argv[0], "version": read_version(session, hdc)}
 
 
@@ -37,7 +39,11 @@ def read_version(session: Session, hdc: Hdc) -> str:
     except (FileNotFoundError, ValueError, TypeError):
         known = {}
     if key not in known:
-        said = hdc.call(session, ("-v",), deadline=Deadline.after(STOP_SECONDS, "the version of hdc"))
-        known[key] = said.text.strip().removeprefix("Ver: ")
+        known[key] = _ask_version(session, hdc)
         write_json(notes, known)
     return str(known[key])
+
+
+def _ask_version(session: Session, hdc: Hdc) -> str:
+    said = hdc.call(session, ("-v",), deadline=Deadline.after(STOP_SECONDS, "the version of hdc"))
+    return said.text.strip().removeprefix("Ver: ")

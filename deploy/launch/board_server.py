@@ -90,8 +90,8 @@ class BoardServer(ModelServer):
 
 
 def _will(board: Board, script: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The command line of hdc that ends the server; for a board without one, nothing."""
-    if not isinstance(board, HdcBoard):
+    """The command line of hdc that ends the server; nothing for a board whose link ends it, as SSH's does."""
+    if not isinstance(board, HdcBoard) or board.host is not None:
         return ("true",), {}
-    words = ("-t", board.serial, "shell", wrap_command(script, new_token()))
+    words = ("-t", board.key, "shell", wrap_command(script, new_token()))
     return (*board.hdc.argv, *words), dict(board.hdc.environment)

@@ -14,27 +14,30 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from core.deadline import Deadline
 from core.dry import Would
-from core.errors import BoardBusy, OhforgeError, UsageError
+from core.errors import BoardBusy, Busy, OhforgeError, UsageError
 from core.patience import Patience
 from core.session import Session
 from deploy.board.protocol import Board
+from deploy.lease.on_host import ChangedMeanwhile, HostFile
 from deploy.lease.owner import Owner, boot_id, current_owner, current_user, steady_time
 from deploy.lease.shared_file import FOLDER_MODE, SharedFile, change_shared, read_shared
 
 TERM_SECONDS = 120.0
 RENEW_SECONDS = 15.0
 LOOKS = Patience(pause=0.5)
+CHANGES = 20
+"""Tries to change a file of a host, which other computers change too."""
+T = TypeVar("T")
 """At a board that someone else uses."""
 LONGEST_PURPOSE = 200
 LONGEST_SECONDS = 30 * 86400.0
@@ -92,7 +95,7 @@ def hold_board(session: Session, board: Board, purpose: str) -> Iterator[None]:
     Waits ``ohforge.timeouts.lease`` seconds for another holder, and says who that is. Raises BoardBusy, CannotWrite
     and NotEnoughSpace.
     """
-    place = LeasePlace.of(session, board.serial, emulated=board.emulated)
+    place = LeasePlace.of_board(session, board)
     lease = _new(current_owner(), purpose, TERM_SECONDS)
 
     def take(shared: SharedFile) -> bool:
@@ -154,8 +157,7 @@ def unlock_board(place: LeasePlace, *, force: bool = False) -> list[Lease]:
 
     Without `force` only a standing lease of this user is removed. Raises BoardBusy for another user's.
     """
-    with place.change() as shared:
-        return _release(place, shared, force)
+    return place.alter(lambda shared: _release(place, shared, force))
 
 
 def would_unlock(place: LeasePlace, *, force: bool = False) -> list[Would]:
@@ -170,7 +172,7 @@ def _release(place: LeasePlace, shared: SharedFile, force: bool) -> list[Lease]:
         lease = _read(shared, kind)
         if lease is None:
             continue
-        mine = kind == "standing" and lease.owner.uid == os.getuid()
+        mine = kind == "standing" and _lets_through(kind, lease, current_user())
         if lease.why_void() or mine or force:
             del shared.value[kind]
             if not lease.why_void():
@@ -189,7 +191,7 @@ def find_holder(place: LeasePlace) -> Lease | None:
 
 def _look(place: LeasePlace) -> SharedFile:
     """What is noted now; what is changed in it changes nothing."""
-    return SharedFile(value=read_shared(place.folder, place.name))
+    return SharedFile(value=place.read())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +201,8 @@ class LeasePlace:
     serial: str
     folder: Path
     mode: int = FOLDER_MODE
+    on_host: HostFile | None = None
+    """The file of the computer that has the board, when it is another one: then `folder` counts for nothing."""
 
     @classmethod
     def of(cls, session: Session, serial: str, *, emulated: bool) -> LeasePlace:
@@ -208,6 +212,15 @@ class LeasePlace:
             return cls(serial=serial, folder=folder, mode=PRIVATE_MODE)
         return cls(serial=serial, folder=session.settings.leases)
 
+    @classmethod
+    def of_board(cls, session: Session, board: Board) -> LeasePlace:
+        """As `of`; those of a board behind a host are the host's, under the name that it has there."""
+        place = cls.of(session, board.serial, emulated=board.emulated)
+        if board.host is None:
+            return place
+        there = dataclasses.replace(place, serial=board.serial.removeprefix(f"{board.host.serial}/"))
+        return dataclasses.replace(place, on_host=HostFile(board.host, there.name))
+
     @property
     def name(self) -> str:
         """A file name that no serial can lead out of the folder, and that two serials do not share."""
@@ -215,7 +228,21 @@ class LeasePlace:
         return f"{readable}.{hashlib.sha256(self.serial.encode()).hexdigest()[:12]}.lease"
 
     def change(self) -> contextlib.AbstractContextManager[SharedFile]:
+        """The file, which is written at the end of the block. Raises as `change_shared`; on a host ChangedMeanwhile."""
+        if self.on_host is not None:
+            return self.on_host.change()
         return change_shared(self.folder, self.name, mode=self.mode)
+
+    def alter(self, alter: Callable[[SharedFile], T]) -> T:
+        """What `alter` returns of the file, which it may change; it is called again when another computer was quicker."""
+        for _ in range(CHANGES):
+            with contextlib.suppress(ChangedMeanwhile), self.change() as shared:
+                return alter(shared)
+        raise Busy(f"The note of who uses board {self.serial} is changed again and again.")
+
+    def read(self) -> dict[str, Any]:
+        """What the file holds."""
+        return self.on_host.read() if self.on_host is not None else read_shared(self.folder, self.name)
 
 
 # taking ---------------------------------------------------------------------------------------------
@@ -225,13 +252,17 @@ def _wait_and_change(session: Session, place: LeasePlace, owner: Owner, take: Ca
     """Calls `take` on the file as soon as nobody else holds the board; returns what it returned."""
     waiting = Deadline.after(session.settings.timeouts.lease, f"board {place.serial}")
     told = ""
+
+    def try_once(shared: SharedFile) -> tuple[Lease | None, bool]:
+        if shared.damaged:
+            session.console.warn(f"the note of who uses board {place.serial} was damaged; it is begun anew")
+        holder = _holder_against(session, place, shared, owner)
+        return holder, holder is None and take(shared)
+
     for _ in itertools.chain([None], LOOKS.rounds(waiting)):
-        with place.change() as shared:
-            if shared.damaged:
-                session.console.warn(f"the note of who uses board {place.serial} was damaged; it is begun anew")
-            holder = _holder_against(session, place, shared, owner)
-            if holder is None:
-                return take(shared)
+        holder, taken = place.alter(try_once)
+        if holder is None:
+            return taken
         busy = _busy(place, holder, f"waited {waiting.seconds:g} s")
         if not waiting.expired and told != (told := holder.owner.describe()):
             session.console.info(
@@ -289,17 +320,23 @@ class _Keeper:
         self._ended.set()
         self._thread.join()
         # What cannot be given back ends with this process.
-        with contextlib.suppress(OhforgeError), self._place.change() as shared:
-            if self._is_mine(shared):
-                del shared.value["running"]
+        with contextlib.suppress(OhforgeError):
+            self._place.alter(self._give_back)
 
     def _renew(self) -> None:
         while not self.taken_by and not self._ended.wait(RENEW_SECONDS):
             # One that fails leaves time for seven more before the lease expires.
-            with contextlib.suppress(OhforgeError), self._place.change() as shared:
-                if self._is_mine(shared):
-                    ends, until = steady_time() + TERM_SECONDS, time.time() + TERM_SECONDS
-                    shared.value["running"] = _plain(dataclasses.replace(self._lease, ends=ends, until=until))
+            with contextlib.suppress(OhforgeError):
+                self._place.alter(self._prolong)
+
+    def _give_back(self, shared: SharedFile) -> None:
+        if self._is_mine(shared):
+            del shared.value["running"]
+
+    def _prolong(self, shared: SharedFile) -> None:
+        if self._is_mine(shared):
+            ends, until = steady_time() + TERM_SECONDS, time.time() + TERM_SECONDS
+            shared.value["running"] = _plain(dataclasses.replace(self._lease, ends=ends, until=until))
 
     def _is_mine(self, shared: SharedFile) -> bool:
         running = _read(shared, "running")

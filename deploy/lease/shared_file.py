@@ -54,12 +54,12 @@ def change_shared(folder: Path, name: str, *, mode: int = FOLDER_MODE) -> Iterat
             open_things.callback(os.close, place)
             descriptor = _open_locked(folder, place, name)
             open_things.callback(os.close, descriptor)
-            shared = _decode(os.pread(descriptor, FILE_BYTES, 0))
+            shared = decode(os.pread(descriptor, FILE_BYTES, 0))
         before = json.dumps(shared.value, sort_keys=True)
         yield shared
         if json.dumps(shared.value, sort_keys=True) != before or shared.damaged:
             with _as_ours(folder, name):
-                os.pwrite(descriptor, _encode(shared.value), 0)
+                os.pwrite(descriptor, encode(shared.value), 0)
 
 
 def read_shared(folder: Path, name: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def read_shared(folder: Path, name: str) -> dict[str, Any]:
         os.close(place)
     try:
         for _ in range(ATTEMPTS):
-            shared = _decode(os.pread(descriptor, FILE_BYTES, 0))
+            shared = decode(os.pread(descriptor, FILE_BYTES, 0))
             if not shared.damaged:
                 return shared.value
             time.sleep(POLL_SECONDS / 10)
@@ -147,7 +147,7 @@ def _open_or_make(place: int, name: str) -> int:
     descriptor = os.open(spare, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place)
     try:
         os.fchmod(descriptor, 0o666)
-        os.pwrite(descriptor, _encode({}), 0)
+        os.pwrite(descriptor, encode({}), 0)
         os.fsync(descriptor)
         with contextlib.suppress(FileExistsError):
             os.link(spare, name, src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
@@ -172,7 +172,8 @@ def _is_this(place: int, name: str, descriptor: int) -> bool:
     return (named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino)
 
 
-def _encode(value: dict[str, Any]) -> bytes:
+def encode(value: dict[str, Any]) -> bytes:
+    """The bytes of a file that holds `value`. Raises OSError when they are too many."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True).encode()
     data = hashlib.sha256(text).hexdigest().encode() + b" " + text
     if len(data) >= FILE_BYTES:
@@ -180,14 +181,15 @@ def _encode(value: dict[str, Any]) -> bytes:
     return data.ljust(FILE_BYTES - 1) + b"\n"
 
 
-def _decode(data: bytes) -> SharedFile:
+def decode(data: bytes) -> SharedFile:
+    """What the bytes of a file stand for."""
     digest, text = data[:DIGEST_LENGTH], data[DIGEST_LENGTH + 1 :].rstrip()
     if hashlib.sha256(text).hexdigest().encode() != digest:
         return SharedFile(damaged=True)
     try:
         value = json.loads(text)
         # What cannot be written again would stop whoever changes something else in it.
-        _encode(value)
+        encode(value)
     except (ValueError, RecursionError, OSError):
         return SharedFile(damaged=True)
     return SharedFile(value=value) if isinstance(value, dict) else SharedFile(damaged=True)

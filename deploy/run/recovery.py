@@ -6,6 +6,7 @@ from core.deadline import Deadline
 from core.errors import OhforgeError
 from core.session import Session
 from deploy.board.protocol import MAY_RUN_ON, Board
+from deploy.hdc.behind import serial_behind
 from deploy.hdc.board import HdcBoard
 from deploy.hdc.emulated import serial_of
 from deploy.hdc.restart import LOOK_SECONDS, look_at, restart_board, wait_for_board
@@ -41,4 +42,5 @@ def recover_board(session: Session, board: Board, cut: OhforgeError) -> bool:
 
 def _wants_restart(session: Session, board: Board) -> bool:
     entries = session.settings.boards.items()
-    return any(entry.recover == "reboot" for name, entry in entries if serial_of(name, entry) == board.serial)
+    serials = ((serial_behind(entry) if entry.via else serial_of(name, entry), entry) for name, entry in entries)
+    return any(entry.recover == "reboot" for serial, entry in serials if serial == board.serial)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.addresses import quoted
 from core.errors import ConfigurationError, NoBoard
 
 SCHEME = "ssh://"
@@ -50,6 +51,12 @@ def ssh_serial(text: str) -> str:
     return f"{SCHEME}{written}"
 
 
+def split_host(text: str) -> tuple[str, str] | None:
+    """Host and board of ``ssh://[USER@]HOST[:PORT]/KEY``, the serial of a board behind a host; None for another form."""
+    host, _, key = text.removeprefix(SCHEME).partition("/")
+    return (ssh_serial(host), key) if is_ssh(text) and key else None
+
+
 def resolve(text: str, configuration: Path | None = None) -> Hop:
     """How to log in to ``[ssh://][USER@]HOST[:PORT]``; HOST may be a Host of the user's OpenSSH `configuration`.
 
@@ -81,7 +88,10 @@ def _parse(text: str) -> tuple[str, str, int]:
     found = WRITTEN.fullmatch(text)
     port = int(found["port"] or 0) if found is not None else 0
     if found is None or port > 65535:
-        raise NoBoard(f"{text!r} is no address of an SSH board.", remedy="Write ssh://[USER@]HOST[:PORT].")
+        raise NoBoard(
+            f"{quoted(text)} is no address of an SSH board.",
+            remedy="Write ssh://USER@HOST, with :PORT after it when that is not 22; a password is never taken from it.",
+        )
     return found["user"] or "", found["host"].strip("[]"), port
 
 
@@ -97,5 +107,5 @@ def _look_up(file: Path, name: str) -> Mapping[str, Any]:
     try:
         return paramiko.SSHConfig.from_text(text).lookup(name)
     except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize, ImportError) as error:
-        remedy = "Correct it, or write the address out: ssh://USER@HOST:PORT."
+        remedy = "Correct it, or write the address out: ssh://USER@HOST:22."
         raise ConfigurationError(f"{file} is not understood: {error}.", remedy=remedy) from None

@@ -48,13 +48,13 @@ from deploy.board.script import (
     stop_unnumbered,
     wrap_command,
 )
-from deploy.ssh.link import SILENT_SECONDS, SshLink
+from deploy.ssh.link import SILENT_SECONDS, LinkHadEnded, SshLink
 
 STOP_SECONDS = 15.0
 ATTEMPTS = Patience(pause=0.5, growth=2, times=3)
 """At connecting anew; a board that is being started refuses at first."""
 LONGEST_COMMAND = 100_000
-"""Bytes of a command line; Linux takes 128 KiB as one argument, and quoting adds to it."""
+"""Bytes of a command line as it is sent, quoted; Linux takes 128 KiB as one argument."""
 BLOCK = 1024 * 1024
 SAYS_NO = (
     (re.compile("No space left|Disk quota"), NoSpaceOnBoard),
@@ -81,6 +81,7 @@ class SshBoard:
     """
 
     emulated = False
+    host = None
 
     def __init__(
         self,
@@ -110,13 +111,13 @@ class SshBoard:
         """See `Board.shell`. A script that is too long for an argument is sent as a file first."""
         if "\0" in script:
             raise UsageError("A command for a board cannot contain a NUL character.")
-        if len(script.encode(errors="surrogateescape")) > LONGEST_COMMAND:
-            return self._shell_by_file(script, folder, deadline, on_output)
         token = new_token()
-        reader = MarkerReader(token, on_output)
-        started = time.monotonic()
         before, after = _WITH_LINK
         wrapped = f"{before}{wrap_command(script, token, folder or '/').rstrip()}{after}"
+        if len(os.fsencode(quote(wrapped))) > LONGEST_COMMAND:
+            return self._shell_by_file(script, folder, deadline, on_output)
+        reader = MarkerReader(token, on_output)
+        started = time.monotonic()
         try:
             self._run(wrapped, UntilMarker.of(deadline, reader), reader.feed)
             reader.finish()
@@ -182,12 +183,25 @@ class SshBoard:
     # the link ------------------------------------------------------------------------------------
 
     def _run(
-        self, script: str, deadline: Deadline, on_output: Callable[[bytes], object], feed: Iterable[bytes] = ()
+        self,
+        script: str,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object],
+        feed: Iterable[bytes] = (),
+        on_errors: Callable[[bytes], object] | None = None,
     ) -> int | None:
         """Runs a script whatever the user's own shell is there."""
         command = f"exec /bin/sh -c {quote(script)}"
         link = self._link(deadline)
-        status = link.run(command, deadline=deadline, on_output=on_output, feed=feed)
+        try:
+            status = link.run(command, deadline=deadline, on_output=on_output, on_errors=on_errors, feed=feed)
+        except LinkHadEnded as ended:  # Between two commands, which shows only now.
+            self._session.console.detail(f"the link to board {self.serial} had ended ({ended}); making it anew")
+            link = self._link(deadline)
+            try:
+                status = link.run(command, deadline=deadline, on_output=on_output, on_errors=on_errors, feed=feed)
+            except LinkHadEnded as again:
+                raise LostConnection(f"Board {self.serial} takes no command: {again}.") from None
         if link.is_silent:
             self._session.console.warn(f"board {self.serial} has answered nothing for {SILENT_SECONDS:.0f} s")
         return status

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, LostConnection, OhforgeError
+from deploy.board.script import quote
 from deploy.ssh.address import Hop, resolve
 
 if TYPE_CHECKING:
@@ -27,11 +28,17 @@ ALIVE_SECONDS = 15.0
 """Between two questions whether the other end still answers, which also keep routers on the way from forgetting the link."""
 SILENT_SECONDS = 60.0
 """After which a link by which nothing comes and goes, answers neither, is taken for dead."""
+SLOWEST_LINK = 20_000
+"""Bytes a second: the answer to a question comes after all that was sent before it, which buffers on the way hold."""
 KEEPALIVE = "keepalive@openssh.com"
 CHUNK = 65_536
 LOOPBACK = "127.0.0.1"
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
+
+
+class LinkHadEnded(Exception):
+    """A command was not begun, because the link had ended before it."""
 
 
 class SshLink:
@@ -44,6 +51,8 @@ class SshLink:
         self.is_silent = False
         """Whether it was ended because nothing came by it any more."""
         self._moved_at = time.monotonic()
+        self._sent = 0
+        """Bytes, since the link was opened."""
         self._closing = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -76,15 +85,17 @@ class SshLink:
 
     def _watch(self) -> None:
         """Ends the connection when the other end is silent, so that what waits for it does not do so until its deadline."""
-        transport = self._clients[-1].get_transport()
+        transport, arrived = self._clients[-1].get_transport(), 0
         while transport is not None and transport.is_active() and not self._closing.wait(ALIVE_SECONDS):
-            asked, answered = time.monotonic(), threading.Event()
+            asked, sent, answered = time.monotonic(), self._sent, threading.Event()
             threading.Thread(target=_ask, args=(transport, answered), daemon=True).start()
             while not answered.wait(ALIVE_SECONDS / 10):
-                if time.monotonic() - max(asked, self._moved_at) > SILENT_SECONDS:
+                patience = SILENT_SECONDS + (self._sent - arrived) / SLOWEST_LINK
+                if time.monotonic() - max(asked, self._moved_at) > patience:
                     self.is_silent = True
                     transport.close()
                     return
+            arrived = sent
 
     def run(
         self,
@@ -92,15 +103,17 @@ class SshLink:
         *,
         deadline: Deadline,
         on_output: Callable[[bytes], object],
+        on_errors: Callable[[bytes], object] | None = None,
         feed: Iterable[bytes | memoryview] = (),
     ) -> int | None:
         """Runs a command line and hands on what it prints, both streams as one; its status, None when that never came.
 
+        With `on_errors` that gets what comes on standard error, at the end: at most a channel's window, 2 MB.
         Standard input is what `feed` gives, as fast as it is taken, and stays open until the command ends unless something
-        was fed. Raises DeadlineExpired, LostConnection when the command was not begun.
+        was fed. Raises DeadlineExpired, LostConnection when the command was not begun, LinkHadEnded.
         """
         with self._channel(deadline) as channel:
-            channel.set_combine_stderr(True)
+            channel.set_combine_stderr(on_errors is None)
             try:
                 channel.exec_command(command)
             except Exception as error:
@@ -117,10 +130,26 @@ class SshLink:
             while chunk := _next_output(channel, deadline):
                 self._moved_at = time.monotonic()
                 on_output(chunk)
+            while on_errors is not None and channel.recv_stderr_ready():
+                on_errors(channel.recv_stderr(CHUNK))
             while not channel.status_event.wait(LOOK_SECONDS) and self.is_open:
                 if deadline.expired:
                     raise deadline.error()
             return None if channel.exit_status < 0 else channel.exit_status
+
+    @contextlib.contextmanager
+    def run_when_lost(self, command: str, deadline: Deadline) -> Iterator[None]:
+        """Lets `command`, a line of the shell, be run there when the link ends before the block does."""
+        with self._channel(deadline) as channel:
+            try:
+                channel.exec_command(f"exec /bin/sh -c {quote(f'read -r _ || exec {command}')}")
+            except Exception as error:
+                raise LostConnection(f"Board {self._serial} did not begin a command: {_reason(error)}.") from None
+            try:
+                yield
+            finally:
+                with _unless_ended():
+                    channel.sendall(b"\n")
 
     def open_port(self, port: int) -> paramiko.Channel:
         """A connection to a TCP port of the board's loopback. Raises LostConnection when the board refuses it."""
@@ -139,20 +168,22 @@ class SshLink:
                 if deadline.expired:
                     raise deadline.error()
                 with contextlib.suppress(TimeoutError):
-                    view = view[channel.send(bytes(view[:CHUNK])) :]
-                    self._moved_at = time.monotonic()
+                    count = channel.send(bytes(view[:CHUNK]))
+                    view, self._sent, self._moved_at = view[count:], self._sent + count, time.monotonic()
         return not view
 
     @contextlib.contextmanager
     def _channel(self, deadline: Deadline) -> Iterator[paramiko.Channel]:
         transport = self._clients[-1].get_transport()
         if transport is None:
-            raise LostConnection(f"The link to board {self._serial} is closed.")
+            raise LinkHadEnded("it is closed")
         try:
             channel = transport.open_session(timeout=min(deadline.remaining, CONNECT_SECONDS))
         except Exception as error:
             if deadline.expired:
                 raise deadline.error() from None
+            if not transport.is_active():
+                raise LinkHadEnded(_reason(error)) from None
             raise LostConnection(f"Board {self._serial} takes no command: {_reason(error)}.") from None
         try:
             yield channel

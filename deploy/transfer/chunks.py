@@ -42,6 +42,7 @@ from deploy.board.survey import read_df
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.followed import LAG, send_followed
 from deploy.transfer.splitter import Chunk, Splitter
+from deploy.transfer.staging import staged_part
 from deploy.transfer.store import (
     HASH_BYTES_PER_SECOND,
     SLOWEST_LINK,
@@ -337,7 +338,8 @@ class _Push:
             started = time.monotonic()
             try:
                 self.sent += chunk.size
-                self.board.send(chunk.path, f"{self.store}/{self.folder}/{name}", deadline=waiting)
+                with staged_part(self.board, self.file, chunk.path, chunk.offset, chunk.size):
+                    self.board.send(chunk.path, f"{self.store}/{self.folder}/{name}", deadline=waiting)
                 break
             except NoSpaceOnBoard:
                 self._remove(name)

@@ -36,6 +36,7 @@ from deploy.transfer.confirm import Arrived, confirm_files
 from deploy.transfer.links import Links
 from deploy.transfer.placement import FileToPlace, Placement
 from deploy.transfer.progress import progress_shown
+from deploy.transfer.staging import staged
 from deploy.transfer.store import (
     SLOWEST_LINK,
     StoredFile,
@@ -286,7 +287,8 @@ def _send_and_confirm(
         room = survey.free_bytes - SPARE_BYTES - _lacking(to_send, survey.parts)
     sent: dict[str, int] = {}
     for attempt in (1, 2):
-        arrived = _send_all(session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent)
+        with staged(session, board, to_send, _store):
+            arrived = _send_all(session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent)
         there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
         verdict = confirm_files(
             board, [*arrived, *there], tool=survey.hash_command, deadline=deadline, placement=placement
@@ -309,6 +311,11 @@ def _send_and_confirm(
         f"Board {board.serial}: {', '.join(file.local.name for file in wrong)} arrived with another content, twice "
         f"(by {survey.verifier}). The wrong copy was removed."
     )
+
+
+def _store(session: Session, host: Board, files: Sequence[StoredFile]) -> int:
+    survey = survey_board(session, host, replace(ask_about(files), facts=False))
+    return ensure_stored(session, host, files, survey)[0].bytes_sent
 
 
 def _send_all(

@@ -32,6 +32,7 @@ class LocalBoard:
 
     serial = "local-board"
     emulated = False
+    host = None
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

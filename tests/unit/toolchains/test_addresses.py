@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands.program import OhforgeProgram
-from core.addresses import shown
+from core.addresses import shown, without_secrets
 from core.errors import NotTheFile, UsageError, unknown_name
 from core.http import Fetch, post_json
 from core.session import Session
@@ -123,12 +123,19 @@ def test_a_word_with_a_question_mark_is_no_address() -> None:
         ("http://[::1]:80/a?b", "http://[::1]:80/a"),
         ("file:///tmp/an sdk.tar.gz", "file:///tmp/an sdk.tar.gz"),
         ("daily:master", "daily:master"),
+        ("ssh://anna@lab1:22/7001", "ssh://anna@lab1:22/7001"),
+        ("ssh://anna:SECRET@lab1", "ssh://lab1"),
         ("https://anna:SEC/RET@host/a", "https://…"),
         ("anna:SECRET@host", "…"),
     ],
 )
 def test_an_address_is_shown_without_secrets(url: str, text: str) -> None:
     assert shown(url) == text
+
+
+def test_an_address_in_a_sentence_ends_before_the_punctuation() -> None:
+    text = "Neither ssh://anna@lab1, nor (https://anna:SECRET@host/a?token=SECRET): 'https://TOKEN@host/b'."
+    assert without_secrets(text) == "Neither ssh://anna@lab1, nor (https://host/a): 'https://host/b'."
 
 
 def test_what_a_client_says_of_an_address_is_not_repeated(session: Session) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from core.session import Session
 from core.settings import BoardEntry
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
+from tests.support.lab_host import know_host
 from tests.support.sshd import SSHD, LoopbackSshd, loopback_sshd
 
 
@@ -32,12 +32,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackSshd]:
 def home(sshd: LoopbackSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home in which OpenSSH's configuration knows the board as ``lab``, by its key."""
     home = tmp_path / "home"
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh/config").write_text(
-        f"Host lab gate\n  HostName 127.0.0.1\n  Port {sshd.port}\n  User {getpass.getuser()}\n"
-        f"  IdentityFile {sshd.folder}/user\n"
-    )
-    (home / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {(sshd.folder / 'host.pub').read_text()}")
+    know_host(home, sshd, "lab", "gate")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     return home

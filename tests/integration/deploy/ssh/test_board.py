@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -33,28 +32,6 @@ from tests.support.sshd import LoopbackSshd, make_key
 from tests.support.waiting import wait_until
 
 # commands ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("script", "status", "output"),
-    [
-        ("echo out; echo err >&2", 0, b"out\nerr\n"),
-        ("printf 'no newline'; exit 3", 3, b"no newline"),
-        ("kill -KILL $$", 137, b""),
-        ("read x; echo got=$x", 0, b"got=\n"),
-        ("printf '\\000\\377 %s' \"it's\"", 0, b"\0\xff it's"),
-        (f"echo {'x' * 150_000} | wc -c", 0, b"150001\n"),
-    ],
-)
-def test_a_command_gives_its_status_and_its_output(board: SshBoard, script: str, status: int, output: bytes) -> None:
-    result = board.shell(script, deadline=soon())
-    assert (result.exit_code, result.output) == (status, output)
-
-
-def test_a_command_runs_in_the_folder_that_was_named(board: SshBoard, tmp_path: Path) -> None:
-    assert board.shell("pwd", deadline=soon(), folder=str(tmp_path)).output == f"{tmp_path}\n".encode()
-    with pytest.raises(RemoteFolderMissing):
-        board.shell("pwd", deadline=soon(), folder=str(tmp_path / "absent"))
 
 
 def test_everything_that_a_command_started_ends_at_its_deadline(board: SshBoard, tmp_path: Path) -> None:
@@ -147,16 +124,6 @@ def _check_that_it_ends(folder: Path) -> None:
 
 
 # files ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [0, 1, 3_000_001])
-def test_a_file_goes_there_and_comes_back_the_same(board: SshBoard, tmp_path: Path, size: int) -> None:
-    content = os.urandom(size)
-    (tmp_path / "here").write_bytes(content)
-    board.send(tmp_path / "here", f"{tmp_path}/a 'file'", deadline=soon())
-    assert (tmp_path / "a 'file'").read_bytes() == content
-    board.receive(f"{tmp_path}/a 'file'", tmp_path / "back", deadline=soon())
-    assert (tmp_path / "back").read_bytes() == content
 
 
 def test_a_file_that_does_not_fit_or_is_not_there_is_told_so(board: SshBoard, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from core.errors import ConfigurationError, NoBoard
 from core.session import Session
 from core.settings import BoardEntry, read_settings
 from deploy.hdc.choose import locate_board, name_board
-from deploy.ssh.address import resolve, ssh_serial
+from deploy.ssh.address import resolve, split_host, ssh_serial
 from deploy.ssh.choose import find_ssh
 
 
@@ -34,6 +34,11 @@ def test_an_address_says_who_logs_in_where(
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(NoBoard):
         ssh_serial(text)
+
+
+def test_a_board_behind_a_host_is_written_as_a_path() -> None:
+    assert split_host("ssh://me@lab:22/192.168.1.9:8710") == ("ssh://me@lab:22", "192.168.1.9:8710")
+    assert [split_host(text) for text in ("ssh://lab", "ssh://lab/", "192.168.1.9:8710")] == [None] * 3
 
 
 def test_what_is_not_written_comes_from_the_users_configuration(tmp_path: Path) -> None:

@@ -50,6 +50,15 @@ def test_no_test_of_this_folder_reaches_a_real_hdc() -> None:
         ({"bench": {"serial": "192.168.1.9:"}}, "bench.serial", "IP:PORT"),
         ({"bench": {"serial": KEY, "hdc_server": "lab"}}, "bench.hdc_server", "IP:PORT"),
         ({"bench": {"serial": KEY, "hdc_server": "10.0.0.1:99999"}}, "bench.hdc_server", "IP:PORT"),
+        ({"bench": {"via": "lab1", "key": KEY}}, "bench.via", "ssh://"),
+        ({"bench": {"via": "ssh://lab1", "key": KEY, "serial": KEY}}, "bench.via", "without `serial`"),
+        ({"bench": {"key": KEY}}, "bench.key", "with `via`"),
+        ({"bench": {"serial": KEY, "hdc": "/opt/hdc"}}, "bench.hdc", "with `via`"),
+        (
+            {"a": {"via": "ssh://lab1", "key": KEY}, "bench": {"via": "ssh://lab1", "key": KEY}},
+            "bench.key",
+            r"ohforge\.boards\.a too",
+        ),
     ],
 )
 def test_an_entry_that_cannot_be_right_is_told_with_file_and_key(boards: dict[str, Any], key: str, text: str) -> None:
@@ -61,6 +70,7 @@ def test_an_entry_that_cannot_be_right_is_told_with_file_and_key(boards: dict[st
 
 def test_entries_that_can_be_right_are_taken() -> None:
     boards = {"lab": {"serial": OTHER, "hdc_server": "8711"}, "x": {"profile": "dayu200"}, "y": {"profile": "dayu200"}}
+    boards |= {"here": {"serial": KEY}, **{f"rack{n}": {"via": f"ssh://lab{n}", "key": KEY} for n in (1, 2)}}
     assert read_settings({"boards": boards}, list_profiles=list_profiles).boards["lab"].hdc_server == "8711"
 
 
@@ -87,6 +97,14 @@ def test_each_server_that_the_settings_name_is_listed(with_hdc: MakeSession) -> 
     there = (["-s", "10.0.0.2:8711", *LIST], ONE)
     listed = {board["serial"]: board for board in list_boards(with_hdc([(LIST, NONE), there], boards={"lab": entry}))}
     assert (listed[KEY]["state"], listed[KEY]["name"]) == ("connected", "lab")
+
+
+def test_a_board_behind_a_host_is_listed_without_asking_it_and_is_no_emulated_one(with_hdc: MakeSession) -> None:
+    session = with_hdc([(LIST, NONE)], boards={"rack": BoardEntry(via="ssh://lab1", key=KEY, profile="dayu200")})
+    listed = {board["serial"]: board for board in list_boards(session)}
+    there = listed[f"ssh://lab1/{KEY}"]
+    assert (there["name"], there["state"], there["profile"]) == ("rack", "not asked", "dayu200")
+    assert "emulated-rack" not in listed
 
 
 def test_a_named_server_that_does_not_answer_is_told_and_the_rest_is_listed(

@@ -1,0 +1,135 @@
+"""What a fault of the link does to each operation over SSH, compared with the table in ``docs/boards.md``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.deadline import Deadline
+from core.errors import OhforgeError
+from core.session import PROJECT, Session
+from deploy.run.execute import execute
+from deploy.ssh.board import SshBoard
+from deploy.transfer import chunks
+from deploy.transfer.placement import FileToPlace
+from deploy.transfer.pull import pull_files
+from deploy.transfer.push import place_files
+from tests.support.faulty_link import FaultyLink, faulty_link
+from tests.support.run_requests import make_request
+from tests.support.sshd import LoopbackSshd
+
+AFTER = 60_000
+"""Bytes that pass before a fault comes: more than it takes to log in, less than each operation moves."""
+SIZE = 200_000
+OPERATIONS = ("shell", "push", "push of a large file", "pull", "run")
+
+
+def documented() -> dict[tuple[str, str], str]:
+    """The cells of the table by fault and operation."""
+    text = (PROJECT / "docs/boards.md").read_text()
+    table = text[text.index("| Fault of the link |") :].partition("\n\n")[0]
+    heading, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert heading[1:] == list(OPERATIONS)
+    return {(row[0], name): cell for row in rows for name, cell in zip(OPERATIONS, row[1:], strict=True)}
+
+
+TABLE = documented()
+ALWAYS = (("cut", "push"), ("frozen", "shell"), ("a byte is changed", "pull"), ("slow", "push"))
+"""Those that are tried each time; the others with all that takes long."""
+
+
+@pytest.fixture
+def link(sshd: LoopbackSshd, home: Path) -> Iterator[FaultyLink]:
+    """The link by which ``lab`` is reached."""
+    with faulty_link(sshd.port) as link:
+        for file in ("config", "known_hosts"):
+            path = home / ".ssh" / file
+            path.write_text(path.read_text().replace(str(sshd.port), str(link.port)))
+        yield link
+
+
+@pytest.fixture
+def operations(
+    session: Session, board: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Callable[[], bool]]:
+    """Each does its work, and says whether what it was for is there, whole."""
+    monkeypatch.setattr("deploy.ssh.link.ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr("deploy.ssh.link.SILENT_SECONDS", 2.0)
+    monkeypatch.setattr("deploy.ssh.link.SLOWEST_LINK", 50_000)
+    monkeypatch.setattr(chunks, "SMALLEST_CHUNK", SIZE // 3)
+    content = os.urandom(SIZE)
+    file, there, back = tmp_path / "file", tmp_path / "there/file", tmp_path / "back"
+    file.write_bytes(content)
+    deadline = Deadline.after(120, "the operation")
+
+    def is_whole(path: Path) -> bool:
+        assert not path.exists() or path.read_bytes() == content, "a wrong file under a final name"
+        return path.exists()
+
+    def shell() -> bool:
+        return board.shell(f"head -c {SIZE} </dev/zero", deadline=deadline).output == bytes(SIZE)
+
+    def push() -> bool:
+        place_files(session, board, [FileToPlace(local=file, name="file")], str(there.parent))
+        return is_whole(there)
+
+    def push_large() -> bool:
+        monkeypatch.setattr(chunks, "CHUNKED_FROM", SIZE)
+        return push()
+
+    def pull() -> bool:
+        pull_files(session, board, [str(file)], back)
+        return is_whole(back)
+
+    def run() -> bool:
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\nhead -c {SIZE} </dev/zero\n")
+        program.chmod(0o755)
+        return execute(session, board, make_request(program)).exit_code == 0
+
+    def whatever(ends: Callable[[], bool]) -> Callable[[], bool]:
+        def call() -> bool:
+            try:
+                return ends()
+            finally:
+                is_whole(there), is_whole(back)
+
+        return call
+
+    return {name: whatever(ends) for name, ends in zip(OPERATIONS, (shell, push, push_large, pull, run), strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("fault", "operation"),
+    [pytest.param(*cell, marks=() if cell in ALWAYS else pytest.mark.exhaustive) for cell in TABLE],
+)
+def test_what_a_fault_of_the_link_does_is_what_the_table_says(
+    link: FaultyLink,
+    sshd: LoopbackSshd,
+    board: SshBoard,
+    operations: dict[str, Callable[[], bool]],
+    session: Session,
+    fault: str,
+    operation: str,
+) -> None:
+    assert board.profile.device_dir
+    if fault == "slow":
+        link.rate = 100_000
+    else:
+        link.fault({"cut": "cut", "frozen": "freeze", "a byte is changed": "flip"}[fault], AFTER)
+    try:
+        done = operations[operation]()
+        assert done, "it says that all is well"
+        seen = "`ok`"
+    except OhforgeError as error:
+        seen = f"`{type(error).__name__}` {error.exit_status}"
+        if operation == "run":
+            record = json.loads((Path(error.details["record"]) / "record.json").read_text())
+            seen += f" (record: {record['state']})"
+    link.rate = 0
+    assert seen == TABLE[fault, operation]
+    assert operations[operation](), "the next one does it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from core.errors import BoardOffline, ConfigurationError, HostToolMissing, LabUnreached, NoBoard
@@ -14,6 +15,7 @@ from deploy.lab.names import Holder
 from deploy.lab.place import DEVICE, HdcDevice, LabPlace
 
 SCHEME = "lab:"
+ADDRESS = re.compile(r"(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?")
 LIST_SECONDS = 3.0
 """For the list of all boards, in which a lab is one source of several."""
 
@@ -43,8 +45,15 @@ def ask_lab(session: Session, name: str) -> tuple[Session, PlaceLender | None]:
 
 
 def coordinator_of(session: Session) -> str:
-    """The coordinator's address; empty when none is named."""
-    return session.settings.lab or os.environ.get("LG_COORDINATOR", "")
+    """The coordinator's address; empty when none is named. Raises ConfigurationError for what cannot be one."""
+    address = session.settings.lab or os.environ.get("LG_COORDINATOR", "")
+    found = ADDRESS.fullmatch(address)
+    if address and (found is None or not 0 < int(found["port"] or 1) < 65536):
+        raise ConfigurationError(
+            f"{address!r} is no address of a coordinator, which has the form HOST[:PORT].",
+            remedy="Correct the setting ohforge.lab, or the variable LG_COORDINATOR.",
+        )
+    return address
 
 
 def list_places(session: Session) -> list[dict[str, Any]]:

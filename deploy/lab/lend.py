@@ -43,14 +43,16 @@ class PlaceLender:
             yield
             return
         name = user_name() if place.reserved_by == user_name() else process_name()
+        had = False
         with done_if_killed(*_will(self.address, self.place, name)):
             try:
                 self._acquire(session, name)
+                had = True
                 session.console.detail(f"{self} is acquired as {name}")
                 yield
             finally:
                 with interrupts_held():
-                    self._release(session, name)
+                    self._release(session, name, had=had)
 
     def _acquire(self, session: Session, name: str) -> None:
         """Acquires the place as soon as it can be had. Raises BoardBusy."""
@@ -77,8 +79,11 @@ class PlaceLender:
             host=holder.host,
         )
 
-    def _release(self, session: Session, name: str) -> None:
-        """Gives the place back; what cannot be given back now is said, for what was done on the board is done."""
+    def _release(self, session: Session, name: str, *, had: bool) -> None:
+        """Gives the place back; what cannot be given back now is said, for what was done on the board is done.
+
+        One that it never `had` may have been acquired all the same, when the answer was not waited for.
+        """
         try:
             with connect(self.address) as coordinator:
                 place = coordinator.find(self.place)
@@ -89,7 +94,7 @@ class PlaceLender:
                 f"When the coordinator is back, `labgrid-client -p {self.place} release` does it, if it still knows of it."
             )
         else:
-            if place.holder != name:
+            if had and place.holder != name:
                 session.console.warn(
                     f"place {self.place} was taken away: {_why_not(place) or 'nobody has it'}. "
                     "Others may have worked on the board at the same time."

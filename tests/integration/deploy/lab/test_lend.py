@@ -78,7 +78,9 @@ def test_a_place_of_somebody_else_is_waited_for_and_then_named(
     with pytest.raises(BoardBusy, match=r"Waited 0.2 s for place .*: anna \(on desk\) has it") as busy:
         hold_board(session, board, "a test").__enter__()
     assert busy.value.exit_status == 78
-    assert "waiting up to" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "waiting up to" in said.out
+    assert said.err == ""
     patient = session.with_settings(timeouts=dataclasses.replace(session.settings.timeouts, lease=100.0))
     release = threading.Thread(target=lambda: lab.client("release", place=place, who=ANNA))
     release.start()

@@ -1,17 +1,17 @@
-"""A lab: labgrid's coordinator and exporter on loopback. Skipped where labgrid is not installed (`make test-setup` does it)."""
+"""A lab: labgrid's coordinator and exporter on loopback. Each module skips itself where labgrid is not installed (`make test-setup` does it)."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from core.session import Session
 
-pytest.importorskip("labgrid", reason="labgrid is not installed: make test-setup")
-
-from tests.support.lab import Lab, loopback_lab
+if TYPE_CHECKING:
+    from tests.support.lab import Lab
 
 EMULATED = {"host": "localhost", "serial": "emulated-dayu200", "profile": "dayu200"}
 BOARDS = dict.fromkeys(("bench", *(f"place-{number}" for number in range(12))), EMULATED)
@@ -20,6 +20,8 @@ FAR = {"far": {"host": "lab9.example", "serial": "7001005458323933328a01bce16d38
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    from tests.support.lab import loopback_lab
+
     with loopback_lab(tmp_path_factory.mktemp("lab"), BOARDS | FAR, "empty") as running:
         yield running
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("labgrid", reason="labgrid is not installed: make test-setup")
+
 from commands.board import held_board
 from core.errors import LabUnreached, NoBoard, OhforgeError, UsageError
 from core.session import Session

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+pytest.importorskip("labgrid", reason="labgrid is not installed: make test-setup")
+
 from labgrid.remote.config import ResourceConfig
 
 from core.session import PROJECT

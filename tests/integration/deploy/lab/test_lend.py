@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("labgrid", reason="labgrid is not installed: make test-setup")
+
 from core.errors import BoardBusy
 from core.patience import Patience
 from core.session import PROJECT, Session

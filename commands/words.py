@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 ARCH_HELP = "arm32, arm64 or x86_64; default: the best that the board runs."
 CPU_HELP = "CPU tuning; default: the one of the board's profile."
-BOARD_HELP = "Serial, ssh:// address, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
+BOARD_HELP = (
+    "Serial, ssh:// address, lab:PLACE, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
+)
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
 LINKS_HELP = (
     "follow: what they lead to is copied; keep: they are made anew where they stay within what is copied; refuse."

@@ -127,6 +127,10 @@ class Settings:
         "the agent where it runs.",
     )
     hdc: str = _setting("", "Path of the hdc program, in WSL also of a Windows hdc.exe; default: the SDK's, then PATH.")
+    lab: str = _setting(
+        "",
+        "`HOST[:PORT]` of the labgrid coordinator whose places are boards, `--board lab:PLACE`; default: LG_COORDINATOR.",
+    )
     own_servers: bool = _setting(
         True, "Give each board that is reached by TCP an hdc server of its own, so that a frozen one blocks no other."
     )

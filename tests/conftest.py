@@ -63,7 +63,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> Iterator[None]:
     """Moves everything that ohforge and hdc keep into the test's own folders, and hides the user's own settings."""
-    for name in [name for name in os.environ if name.startswith(("OHFORGE_", "INVOKE_", "OHOS_"))]:
+    for name in [name for name in os.environ if name.startswith(("OHFORGE_", "INVOKE_", "OHOS_", "LG_"))]:
         if name not in (SHARED_CACHE, "OHFORGE_REAL_HDC", PORT):
             monkeypatch.delenv(name)
     temporary = pytestconfig.stash[SURROUNDINGS].folder_for_test()

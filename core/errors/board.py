@@ -103,6 +103,14 @@ class HostKeyNotTrusted(BoardError):
     default_remedy = "Compare the key that is shown with that of the board, then accept it once with --accept-new."
 
 
+class LabUnreached(OhforgeError):
+    """The coordinator of a lab does not answer, or what answers is no labgrid coordinator."""
+
+    code = "OHF6630"
+    category = Category.NETWORK
+    default_remedy = "Check ohforge.lab (HOST:PORT), and that `labgrid-client -x HOST:PORT places` answers; labgrid must be 25.0 or newer there."
+
+
 class TransferError(OhforgeError):
     """A file did not reach the other side whole."""
 

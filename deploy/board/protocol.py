@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from core.deadline import Deadline
 from core.process import OnOutput
+from core.session import Session
 
 MAY_RUN_ON = "Note:"
 """Begins the end of an error's message, which says what of a command may still run on the board."""
@@ -51,8 +53,18 @@ class Profile:
     emulated: bool = False
 
 
+class Lender(Protocol):
+    """Who must give a board out before anybody works on it, such as the coordinator of a lab."""
+
+    def lend(self, session: Session) -> AbstractContextManager[None]:
+        """Has the board while the block runs; waits ``ohforge.timeouts.lease`` seconds for it. Raises BoardBusy, LabUnreached."""
+
+
 class Board(Protocol):
     """A board that is connected. Every call is either right or raises one of ``core.errors``."""
+
+    lender: Lender | None
+    """Who gives the board out, beside the lease of this computer; None: nobody."""
 
     @property
     def serial(self) -> str: ...

@@ -35,7 +35,7 @@ from core.patience import Patience
 from core.process import OnOutput
 from core.session import Session
 from core.spool import spool_folder
-from deploy.board.protocol import MAY_RUN_ON, Profile, ShellResult
+from deploy.board.protocol import MAY_RUN_ON, Lender, Profile, ShellResult
 from deploy.board.script import (
     ARGUMENT_LIMIT,
     BAD_SCRIPT,
@@ -96,6 +96,7 @@ class HdcBoard:
         self._read_profile = read_profile
         self._pause = pause
         self.hdc = hdc
+        self.lender: Lender | None = None
 
     def in_session(self, session: Session) -> HdcBoard:
         """The same board for another session, such as one of another thread, with a runner of its own."""

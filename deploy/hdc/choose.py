@@ -41,6 +41,7 @@ from deploy.hdc.program import Hdc
 from deploy.hdc.servers import claim_usb_first, connect_board, connected_hdc, end_unused, own_hdc, own_servers
 from deploy.hdc.targets import ask_servers, list_targets
 from deploy.hdc.windows import find_bridge
+from deploy.lab.choose import ask_lab, is_lab
 from deploy.lease.lease import LeasePlace
 from deploy.ssh.choose import find_ssh, ssh_board
 
@@ -50,16 +51,19 @@ USE_EMULATED = f"use the emulated board with --board {DEFAULT_PROFILE}"
 
 
 def choose_board(session: Session, name: str = "", *, accept_new: bool = False) -> Board:
-    """The board of that name: a serial, an SSH address, a name under ``ohforge.boards`` or an emulated profile.
+    """The board of that name: a serial, an SSH address, a place of a lab, a name under ``ohforge.boards`` or an emulated profile.
 
     Without a name: the one of the settings, else the only connected real one, else the emulated `dayu200` when hdc
     knows no real one at all. What was chosen and why is said; with ``--dry`` none is made, started or connected.
     `accept_new` trusts the key of an SSH board that is not known yet.
-    Raises NoBoard, SeveralBoards, BoardUnauthorised, BoardOffline, HdcNotFound.
+    Raises NoBoard, SeveralBoards, BoardUnauthorised, BoardOffline, HdcNotFound, and for a lab what `ask_lab` raises.
     """
     named, why = (name, "named by --board") if name else (session.settings.board, "the setting ohforge.board")
     if named:
-        return _named_board(session, named, why, accept_new=accept_new)
+        asked, lender = ask_lab(session, named)
+        board = _named_board(asked, named, f"{why}; {lender}" if lender else why, accept_new=accept_new)
+        board.lender = lender
+        return board
     hdc = find_hdc(session)
     if hdc is None:
         return default_board(session, "no hdc is installed, so there is no real board")
@@ -88,9 +92,16 @@ def choose_board(session: Session, name: str = "", *, accept_new: bool = False) 
 def name_board(session: Session, name: str = "") -> HdcBoard:
     """The board of that name, whether it can be used now or not; else the only one that hdc knows, as `choose_board` does.
 
-    Raises NoBoard, SeveralBoards, HdcNotFound.
+    Raises NoBoard, SeveralBoards, HdcNotFound, and for a lab what `ask_lab` raises.
     """
     named, why = (name, "named by --board") if name else (session.settings.board, "the setting ohforge.board")
+    asked, lender = ask_lab(session, named)
+    board = _board_in_any_state(asked, named, f"{why}; {lender}" if lender else why)
+    board.lender = lender
+    return board
+
+
+def _board_in_any_state(session: Session, named: str, why: str) -> HdcBoard:
     if named and (behind := find_behind(session, named)) is not None:
         return board_behind(session, *behind, why)
     if named and (emulated := find_emulated(session, named)) is not None:
@@ -125,6 +136,12 @@ def locate_board(session: Session, name: str = "") -> LeasePlace:
     So a board that is frozen or unplugged can be released too. Raises what `choose_board` raises.
     """
     named = name or session.settings.board
+    if is_lab(named):
+        place = named.partition(":")[2]
+        raise UsageError(
+            f"{named} is kept and given back by labgrid's own client.",
+            remedy=f"`labgrid-client -p {place} acquire` keeps it, `labgrid-client -p {place} release` gives it back.",
+        )
     if not named:
         board = choose_board(session)
         return LeasePlace.of_board(session, board)
@@ -167,7 +184,8 @@ def _named_board(session: Session, name: str, why: str, *, accept_new: bool) -> 
         return emulated_board(session, *emulated, why)
     entry = session.settings.boards.get(name)
     if entry is not None:
-        return _checked_board(session, entry.serial, entry, f"{why}; its serial stands under ohforge.boards")
+        where = "" if is_lab(name) else "; its serial stands under ohforge.boards"
+        return _checked_board(session, entry.serial, entry, f"{why}{where}")
     return _checked_board(session, name, entry_of(session, name), why)
 
 

@@ -12,12 +12,13 @@ from deploy.hdc.emulated import EMULATED, emulated_boards
 from deploy.hdc.program import Hdc
 from deploy.hdc.servers import own_servers
 from deploy.hdc.targets import Target, ask_servers
+from deploy.lab.choose import list_places
 from deploy.lease.lease import LeasePlace, find_holder
 from deploy.ssh.choose import ssh_entries
 
 
 def list_boards(session: Session) -> list[dict[str, Any]]:
-    """All boards: those that the hdc servers list, those that the settings name, and the emulated ones, with their users."""
+    """All boards, with their users: those that hdc lists, that the settings name, the emulated ones, and those of the lab."""
     hdc = find_hdc(session)
     targets = ask_servers(session, _all_servers(session, hdc)) if hdc is not None else {}
     found = [_describe(target, session) for target, _ in targets.values()]
@@ -49,6 +50,8 @@ def list_boards(session: Session) -> list[dict[str, Any]]:
     for board in found:
         holder = find_holder(LeasePlace.of(session, board["serial"], emulated=board["emulated"]))
         board["lease"] = holder.as_json() if holder is not None else None
+    for place in list_places(session):
+        found.append(place | {"emulated": place["key"].startswith(EMULATED)})
     return found
 
 

@@ -93,7 +93,7 @@ def hold_board(session: Session, board: Board, purpose: str) -> Iterator[None]:
     """Holds the board while the block runs; within a block that holds it already this does nothing more.
 
     Waits ``ohforge.timeouts.lease`` seconds for another holder, and says who that is. Raises BoardBusy, CannotWrite
-    and NotEnoughSpace.
+    and NotEnoughSpace, and what the board's lender raises.
     """
     place = LeasePlace.of_board(session, board)
     lease = _new(current_owner(), purpose, TERM_SECONDS)
@@ -111,7 +111,8 @@ def hold_board(session: Session, board: Board, purpose: str) -> Iterator[None]:
     keeper = _Keeper(place, lease)
     keeper.start()
     try:
-        yield
+        with board.lender.lend(session) if board.lender is not None else contextlib.nullcontext():
+            yield
     finally:
         keeper.stop()
         if keeper.taken_by:

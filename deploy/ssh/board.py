@@ -34,7 +34,7 @@ from core.patience import Patience
 from core.process import OnOutput
 from core.session import Session
 from core.spool import spool_folder
-from deploy.board.protocol import Profile, ShellResult
+from deploy.board.protocol import Lender, Profile, ShellResult
 from deploy.board.script import (
     MarkerReader,
     Stage,
@@ -99,6 +99,7 @@ class SshBoard:
         self._opened: SshLink | None = None
         self._opening = threading.Lock()
         self.serial = serial
+        self.lender: Lender | None = None
 
     @functools.cached_property
     def profile(self) -> Profile:

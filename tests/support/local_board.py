@@ -32,6 +32,7 @@ class LocalBoard:
 
     serial = "local-board"
     emulated = False
+    lender = None
     host = None
 
     def __init__(self, folder: Path) -> None:

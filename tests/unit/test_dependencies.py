@@ -67,8 +67,9 @@ def imported(folders: Iterable[str]) -> set[str]:
 PROJECT_TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 NEEDED = declared(PROJECT_TABLE["dependencies"])
 NEEDED_BY_TESTS = declared(PROJECT_TABLE["optional-dependencies"]["test"])
-FOR_A_TASK = {"math-verify"}
-"""Extras that a user installs for one flag of one task; each is one distribution of the same name."""
+EXTRAS = {"math-verify": {"math-verify"}, "lab": {"labgrid", "grpcio", "attrs"}}
+"""What a user installs for one flag of one task, or for one kind of board, and the distributions that bring it."""
+FOR_A_TASK = set().union(*EXTRAS.values())
 
 
 def test_the_product_imports_what_is_declared_and_nothing_else() -> None:
@@ -83,6 +84,6 @@ def test_the_tests_import_what_is_declared_for_them_and_what_the_product_has() -
 def test_no_name_stands_on_a_list_of_exceptions_for_nothing() -> None:
     assert set(RUN_AS_PROGRAMS) <= NEEDED
     assert set(TEST_TOOLS) <= NEEDED_BY_TESTS
-    assert set(PROJECT_TABLE["optional-dependencies"]) == {"test", *FOR_A_TASK}
-    for name in FOR_A_TASK:
-        assert declared(PROJECT_TABLE["optional-dependencies"][name]) == {name}
+    assert set(PROJECT_TABLE["optional-dependencies"]) == {"test", *EXTRAS}
+    for name, needed in EXTRAS.items():
+        assert declared(PROJECT_TABLE["optional-dependencies"][name]) == needed

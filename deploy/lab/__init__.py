@@ -1,0 +1,1 @@
+"""Boards of a lab: places of a labgrid coordinator."""

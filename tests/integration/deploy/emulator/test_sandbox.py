@@ -79,7 +79,7 @@ def test_a_board_whose_folder_is_removed_ends(own: Hdc) -> None:
     wait_until("the end of the board", lambda: not _processes_of(board.serial, own))
 
 
-def test_a_reboot_ends_all_programs_and_keeps_the_disk_and_the_kernel_tells_it(own: Hdc) -> None:
+def test_a_reboot_ends_all_programs_and_keeps_the_disk(own: Hdc) -> None:
     own.shell(f"sleep 600 </dev/null >/dev/null 2>&1 & echo written >{TMP}/kept")
     boot = own.shell("cat /proc/sys/kernel/random/boot_id")
     assert own.shell("cat /proc/sys/kernel/random/boot_id") == boot

@@ -13,8 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,19 +57,21 @@ def main() -> int:
     models = [fetch_published(session, row, options.work / "files") for row in table["files"]]
     models += convert_onnx(session, table["onnx"], options.engine, options.work)
     commit = own_commit()
-    kept = options.work / f"{commit}.json"
-    results: dict[str, str] = json.loads(kept.read_text()) if kept.is_file() else {}
+    kept = options.work / "results.json"
+    results: dict[str, list[str]] = json.loads(kept.read_text()) if kept.is_file() else {}
     until = time.monotonic() + options.minutes * 60
     for model in models:
         for arch in BOARDS:
             cell = f"{model.name}, {arch}"
             chosen = not options.only or any(word in model.name for word in options.only)
-            if model.refused or cell in results or not chosen or time.monotonic() > until:
+            known = cell in results and results[cell][0] == commit
+            if model.refused or known or not chosen or time.monotonic() > until:
                 continue
-            results[cell] = run_model(model, arch, options)
+            results[cell] = [commit, run_model(model, arch, options)]
             kept.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-            print(f"{cell}: {results[cell]}", flush=True)
-    PAGE.write_text(page(models, results, table, commit))
+            print(f"{cell}: {results[cell][1]}", flush=True)
+    outcomes = {cell: result for cell, (_, result) in results.items()}
+    PAGE.write_text(page(models, outcomes, table, Counter(one for one, _ in results.values())))
     return 0
 
 
@@ -101,7 +105,7 @@ def _error(said: Said) -> str:
     return f"{error['code']}: {error['message']}"
 
 
-def page(models: Sequence[Model], results: dict[str, str], table: dict[str, Any], commit: str) -> str:
+def page(models: Sequence[Model], results: dict[str, str], table: dict[str, Any], commits: Counter[str]) -> str:
     """The table, as Markdown."""
     taken = [model for model in models if not model.refused]
     ran = [model for model in taken if all(f"{model.name}, {arch}" in results for arch in BOARDS)]
@@ -110,7 +114,7 @@ def page(models: Sequence[Model], results: dict[str, str], table: dict[str, Any]
         "# Published test models",
         "",
         f"Made by `scripts/models_matrix.py` on {datetime.now(UTC):%Y-%m-%d}, on {platform.system()} {platform.machine()}, with ohforge of the",
-        f"commit {commit}: of {len(models)} models",
+        f"commit {', '.join(f'{name} ({number} runs)' for name, number in commits.items())}: of {len(models)} models",
         f"MindSpore Lite's converter refused {len(models) - len(taken)}; {len(ran)} were tried on both arches, and {len(agree)} gave the published numbers on both.",
         "",
         "Each was run by `invoke board.run` with `--toolchain zig`, which is our reference runtime and no engine of a board, on the emulated",
@@ -128,9 +132,12 @@ def page(models: Sequence[Model], results: dict[str, str], table: dict[str, Any]
         f"| {model.name} | {' | '.join(_word(results.get(f'{model.name}, {arch}')) for arch in BOARDS)} |"
         for model in taken
     ]
-    reasons = {cell: result for cell, result in results.items() if not result.startswith(AGREES)}
+    reasons: dict[str, list[str]] = {}
+    for cell, result in results.items():
+        if not result.startswith(AGREES):
+            reasons.setdefault(f"{cell.rpartition(', ')[0]}: {_short(result)}", []).append(cell.rpartition(", ")[2])
     lines += ["", "What did not give them, and what ohforge said:", ""] if reasons else []
-    lines += [f"- {cell}: {_short(result)}" for cell, result in reasons.items()]
+    lines += [f"- {reason} ({', '.join(arches)})" for reason, arches in reasons.items()]
     lines += ["", f"Refused by the converter: {', '.join(model.name for model in models if model.refused)}."]
     return "\n".join(lines) + "\n"
 
@@ -142,7 +149,8 @@ def _word(result: str | None) -> str:
 
 
 def _short(result: str) -> str:
-    """In one line, and without the folders of this machine."""
+    """In one line, without the folders of this machine; of a failed run what the runtime has said of it."""
+    result = re.sub(r"(?s)^(\w+): .*(cannot load the model: [^\n]*).*", r"\1: \2", result)
     words = (word.rsplit("/", 1)[-1] if word.startswith("/") else word for word in result.split())
     return " ".join(words)[:300]
 

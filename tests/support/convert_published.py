@@ -8,6 +8,7 @@ A folder NAME in FROM has ``model.onnx`` and ``test_data_set_0``; TO gets ``NAME
 from __future__ import annotations
 
 import argparse
+from multiprocessing import Process
 from pathlib import Path
 
 import mindspore_lite
@@ -28,16 +29,21 @@ def main() -> None:
             tensor = onnx.TensorProto()
             tensor.ParseFromString(file.read_bytes())
             np.save(target / file.with_suffix(".npy").name, numpy_helper.to_array(tensor))
-        try:
-            convert(model, target / "model")
-        except RuntimeError as error:
-            (target / "refused.txt").write_text(str(error) + "\n")
+        # A process for each: after one that it refuses, the converter refuses others that it would have taken.
+        worker = Process(target=convert, args=(model, target))
+        worker.start()
+        worker.join()
 
 
 def convert(model: Path, target: Path) -> None:
     converter = mindspore_lite.Converter()
     converter.save_type = mindspore_lite.ModelType.MINDIR_LITE
-    converter.convert(fmk_type=mindspore_lite.FmkType.ONNX, model_file=str(model), output_file=str(target))
+    try:
+        converter.convert(
+            fmk_type=mindspore_lite.FmkType.ONNX, model_file=str(model), output_file=str(target / "model")
+        )
+    except RuntimeError as error:
+        (target / "refused.txt").write_text(str(error) + "\n")
 
 
 if __name__ == "__main__":

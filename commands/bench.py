@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from commands.command import Answer, FlagGroup, command
-from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_duration
-from core.errors import UsageError
+from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_boards, read_duration
+from core.errors import RunError, UsageError
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Discipline:
     pin: bool | None = None
     resume: str = ""
     yes: bool | None = None
+    boards: str = ""
 
     def read(
         self, session: Session, choice: ToolchainChoice, models: list[str], board: str, **own: Any
@@ -81,6 +82,7 @@ DISCIPLINE = FlagGroup(
         "pin": "Fix the board's clocks while a program runs (needs the agent, and root on the board), and set them back.",
         "resume": "Go on with a bench that did not come to its end: its folder, its name below runs/, or latest.",
         "yes": "Do not ask on a terminal before more than a minute is spent.",
+        "boards": "Boards of one kind, such as lab-1,lab-2, that are all measured at once, each by itself; needs Dask.",
     },
 )
 MODEL_HELP = "file, or a name that `ohforge model.list` shows; may be given again."
@@ -144,7 +146,9 @@ def llama(
         request = discipline.read(
             session, choice, model or [], board, n_prompt=n_prompt, n_gen=n_gen, axes=axes, completions=completions
         )
-    return _perform(session, replace(request, anyway=anyway), measure_llama, would_measure_llama)
+    return _perform(
+        session, replace(request, anyway=anyway), measure_llama, would_measure_llama, "llama", discipline.boards
+    )
 
 
 @command(
@@ -184,7 +188,7 @@ def mslite(
         check_loops(loops, warm_up)
         axes = read_axes(device=device, fp16=fp16)
         request = discipline.read(session, choice, model or [], board, loops=loops, warm_up=warm_up, axes=axes)
-    return _perform(session, request, measure_mslite, would_measure_mslite)
+    return _perform(session, request, measure_mslite, would_measure_mslite, "mslite", discipline.boards)
 
 
 def _perform(
@@ -192,15 +196,40 @@ def _perform(
     request: BenchRequest,
     measure: Callable[[Session, BenchRequest], BenchOutcome],
     would_measure: Callable[[Session, BenchRequest], list[Would]],
+    instrument: str,
+    boards: str,
 ) -> Answer:
     from commands.show_bench import show_bench
     from core.dry import tell
 
+    named = read_boards(boards)
+    if named and (request.board or request.resume):
+        raise UsageError(
+            "--boards goes neither with --board nor with --resume.", remedy="Go on with each part by itself."
+        )
     if session.dry:
-        return Answer(tell(session.console, would_measure(session, request)))
+        every = [replace(request, board=board) for board in named] or [request]
+        return Answer(tell(session.console, [would for each in every for would in would_measure(session, each)]))
+    if named:
+        return _measure_parts(session, request, instrument, measure, named)
     outcome = measure(session, request)
     show_bench(session.console, outcome)
     return Answer(outcome.as_json())
+
+
+def _measure_parts(
+    session: Session,
+    request: BenchRequest,
+    instrument: str,
+    measure: Callable[[Session, BenchRequest], BenchOutcome],
+    boards: tuple[str, ...],
+) -> Answer:
+    from bench.parts import measure_parts
+    from commands.show_bench import show_parts
+
+    outcome = measure_parts(session, request, instrument, measure, boards)
+    show_parts(session.console, outcome)
+    return Answer(outcome.as_json(), exit_status=0 if outcome.all_done else RunError.category.value)
 
 
 @command(name="list", help={})

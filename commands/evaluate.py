@@ -6,7 +6,16 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, FlagGroup, command
-from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_duration
+from commands.words import (
+    ARCH_HELP,
+    BOARD_HELP,
+    BOARDS_HELP,
+    CPU_HELP,
+    SCHEDULER_HELP,
+    TOOLCHAIN,
+    read_boards,
+    read_duration,
+)
 from toolchains.host_toolchain import ToolchainChoice
 
 if TYPE_CHECKING:
@@ -141,6 +150,8 @@ def grade(session: Session, file: str, math_verify: bool = False) -> Answer:
         "endpoint": "Ask the server at this address, such as http://127.0.0.1:8080; its key is taken from OHFORGE_ENDPOINT_KEY.",
         "openai": "Use OpenAI's interface, although it is a llama-server.",
         "board": BOARD_HELP,
+        "boards": BOARDS_HELP,
+        "scheduler": SCHEDULER_HELP,
         "on-host": "Ask the model on this computer; the times are then none of a board.",
         "threads": "Threads of the server that is started; default: its own choice.",
         "silence": "Seconds without a sign of work after which the server counts as dead.",
@@ -159,6 +170,8 @@ def gsm8k(
     endpoint: str = "",
     openai: bool = False,
     board: str = "",
+    boards: str = "",
+    scheduler: str = "",
     on_host: bool = False,
     threads: int = 0,
     silence: float = 600.0,
@@ -177,6 +190,8 @@ def gsm8k(
         endpoint=endpoint,
         on_host=on_host,
         board=board,
+        boards=read_boards(boards, scheduler),
+        scheduler=scheduler,
         openai=openai,
         choice=choice,
         threads=threads,

@@ -11,6 +11,7 @@ from core.files import human_bytes
 
 if TYPE_CHECKING:
     from bench.compare import Comparison
+    from bench.parts import PartsOutcome
     from bench.request import BenchOutcome
     from core.console import Console
 
@@ -39,6 +40,23 @@ def show_bench(console: Console, outcome: BenchOutcome) -> None:
     console.info(f"samples: {outcome.record / content['series']['file']}")
     console.info(f"record: {outcome.record}")
     console.info(f"next: ohforge report {outcome.record.name}")
+
+
+def show_parts(console: Console, outcome: PartsOutcome) -> None:
+    """The medians of each board, one below the other: no number is made of two boards."""
+    kind = outcome.content["board_kind"] or {}
+    emulated = bool(kind.get("emulated"))
+    for part in outcome.content["parts"]:
+        title = f"board {part['board']} ({EMULATED if emulated else 'measured on the board'})"
+        if part["state"] != "done":
+            console.warn(f"{title}: {part['error']['message'] if part['error'] else 'not measured'}")
+            continue
+        console.info(f"{title}: {'no flag was raised' if part['valid'] else 'NOT VALID'}; record: {part['record']}")
+        rows = [_row(metric, emulated, metric.get("test", metric.get("metric"))) for metric in part["metrics"].values()]
+        console.table(COLUMNS, rows)
+        for flag in part["flags"]:
+            console.warn(f"NOT VALID ({flag['name']}): {flag['sentence']}")
+    console.info(f"record: {outcome.record}")
 
 
 def _show_completions(console: Console, completion: Mapping[str, Any], emulated: bool) -> None:

@@ -96,6 +96,9 @@ def show_evaluation(console: Console, outcome: EvalOutcome) -> None:
     console.table(["TOKENS", "STRICT (95 %)", "LENIENT (95 %)", "ITEMS", "CUT", "NO ANSWER", "ANSWERS"], rows)
     for note in content["notes"]:
         console.warn(note)
+    for part in content.get("parts", ()):
+        lost = f"; given up: {part['given_up']['message']}" if part["given_up"] else ""
+        console.info(f"board {part['board']}: {part['answers']} answers, {part['failures']} failures{lost}")
     prefix = content["prefix"]
     console.info(f"answers under budgets: {prefix['why']} ({prefix['verified']} compared and alike)")
     if content["valid"]:

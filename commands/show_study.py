@@ -33,6 +33,9 @@ def show_plan(console: Console, plan: StudyPlan) -> None:
     )
     if plan.unknown:
         console.info(f"no time is known of {len(plan.unknown)} of them, which the sums leave out")
+    for count in plan.boards:
+        plural = "boards" if count > 1 else "board"
+        console.info(f"with {count} {plural} in place of each: {_time(plan.seconds_with(count)) or 'none'}")
     for saving in plan.savings:
         enough = "enough" if saving.fits else "not enough by itself"
         console.info(f"to save time: {saving.what}: {_time(saving.seconds)} ({enough}); {saving.cost}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commands.command import Answer, command
+from commands.words import SCHEDULER_HELP, read_boards
 from core.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from bench.study.spec import Study
     from core.session import Session
 
+MOST_BOARDS = 10_000
 FILE_HELP = "The study: a YAML file such as studies/demo.yaml."
 
 
@@ -23,26 +25,47 @@ def _read(file: str) -> Study:
     return read_study(Path(file).expanduser(), identify_source)
 
 
+def _read_counts(text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not all(word.isascii() and word.isdigit() and 0 < int(word) <= MOST_BOARDS for word in words):
+        raise UsageError(f"--boards {text!r} are no numbers of boards.", remedy="Write them like 1,10,100.")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
 @command(
     positional=("file",),
-    help={"file": FILE_HELP, "hours": "Also list ways to bring what is left below so many hours, and what each costs."},
+    help={
+        "file": FILE_HELP,
+        "hours": "Also list ways to bring what is left below so many hours, and what each costs.",
+        "boards": "Also say how long it takes with so many boards in place of each, such as 1,10,100.",
+    },
 )
-def plan(session: Session, file: str, hours: float = 0.0) -> Answer:
+def plan(session: Session, file: str, hours: float = 0.0, boards: str = "") -> Answer:
     """Say what of a study is left to do, with tokens, hours and the width of intervals as far as they are known."""
     from bench.study.forecast import plan_study
     from commands.show_study import show_plan
 
     if hours < 0:
         raise UsageError(f"--hours {hours:g} is no time.", remedy="Name hours above 0.")
-    planned = plan_study(session, _read(file), hours)
+    planned = plan_study(session, _read(file), hours, _read_counts(boards))
     show_plan(session.console, planned)
     return Answer(planned.as_json())
 
 
-@command(positional=("file",), changes=True, dry=True, help={"file": FILE_HELP})
-def run(session: Session, file: str) -> Answer:
+@command(
+    positional=("file",),
+    changes=True,
+    dry=True,
+    help={
+        "file": FILE_HELP,
+        "boards": "Boards that work at once: those of the study do their own cells, others help it to answer. Needs Dask.",
+        "scheduler": SCHEDULER_HELP,
+    },
+)
+def run(session: Session, file: str, boards: str = "", scheduler: str = "") -> Answer:
     """Do what is left of a study, cell by cell; it goes on after any end, and what fails does not stop the others."""
-    from bench.study.doers import WAYS
+    from bench.study.crew import Crew
+    from bench.study.doers import WAYS, ways_of
     from bench.study.run import run_study, would_run
     from bench.study.state import StudyFolder
     from commands.show_study import show_progress
@@ -52,7 +75,9 @@ def run(session: Session, file: str) -> Answer:
     folder = StudyFolder.of(session.settings.runs, study.path)
     if session.dry:
         return Answer(tell(session.console, would_run(folder, study)))
-    progress = run_study(session, study, WAYS)
+    named = read_boards(boards, scheduler)
+    crew = Crew.of(study, named, scheduler) if named else None
+    progress = run_study(session, study, WAYS if crew is None else ways_of(crew), crew)
     show_progress(session.console, progress, folder.path)
     status = 0 if not progress.failed else RunError.category.value
     return Answer({"record": str(folder.path), "cells": progress.as_json()}, exit_status=status)

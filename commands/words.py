@@ -23,6 +23,8 @@ CPU_HELP = "CPU tuning; default: the one of the board's profile."
 BOARD_HELP = (
     "Serial, ssh:// address, lab:PLACE, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 )
+BOARDS_HELP = "Several boards of one kind, such as lab-1,lab-2, among which the work is spread; needs Dask."
+SCHEDULER_HELP = "Address of the Dask scheduler whose workers have the boards of --boards, such as tcp://lab:8786."
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
 LINKS_HELP = (
     "follow: what they lead to is copied; keep: they are made anew where they stay within what is copied; refuse."
@@ -110,6 +112,18 @@ def recipe_flags() -> Iterator[tuple[str, Argument]]:
         kind = {"number": int, "switch": bool, "list": list}.get(flag.kind, str)
         default = [] if kind is list else kind()
         yield f"For {' and '.join(owners[name])}", Argument(names=(name,), kind=kind, default=default, help=flag.help)
+
+
+def read_boards(text: str, scheduler: str = "") -> tuple[str, ...]:
+    """Boards such as ``a,b``, each once. Raises UsageError."""
+    names = tuple(word.strip() for word in text.split(",") if word.strip())
+    if len(set(names)) < len(names):
+        raise UsageError(f"--boards {text!r} names a board twice.", remedy="Name each once.")
+    if scheduler and not names:
+        raise UsageError(
+            "--scheduler is for --boards, of which there are none.", remedy="Name the boards of its workers."
+        )
+    return names
 
 
 def read_duration(flag: str, text: str) -> float:

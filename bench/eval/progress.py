@@ -59,6 +59,10 @@ class Progress:
         self.cut_whole = 0
         self._places = {item.id: place for place, item in enumerate(items)}
         self._known: dict[str, _Known] = {item.id: _Known() for item in items}
+        self._complete: set[str] = set()
+        self._unseen: set[str] = set(self._known)
+        """Items of which something may have changed since it was looked which are complete."""
+        self._rules = (self.cuts, False)
         self._lock = threading.Lock()
 
     def next_job(self, item: Item) -> Job | None:
@@ -88,6 +92,7 @@ class Progress:
             known = self._known.get(line["id"])
             if known is None:
                 return
+            self._unseen.add(line["id"])
             self.cached += bool(line["cached"])
             if line["purpose"] == CHECK:
                 self._compare(known, line)
@@ -120,7 +125,15 @@ class Progress:
         return self.next_job(item) is None
 
     def complete_items(self) -> list[Item]:
-        return [item for item in self.items if self.is_complete(item)]
+        """Those that have all their answers. Thousands of items are looked at anew only when the rules are others."""
+        with self._lock:
+            rules = (self.cuts, bool(self.verified))
+            if rules != self._rules:
+                self._rules, self._unseen = rules, set(self._known)
+            unseen, self._unseen = self._unseen, set()
+        self._complete -= unseen
+        self._complete |= {id for id in unseen if self.is_complete(self.items[self._places[id]])}
+        return [item for item in self.items if item.id in self._complete]
 
     def under(self, budget: int, items: Sequence[Item]) -> tuple[list[Verdict], int, str]:
         """The verdicts of complete items under a budget, the tokens of these answers, and where they come from."""

@@ -16,7 +16,8 @@ from toolchains.host_toolchain import ToolchainChoice
 MOST_TOKENS = 1024
 TOLD_SHARE = 0.5
 WHERE = ("endpoint", "on_host", "board", "openai", "threads")
-"""Fields of a request that say who answers."""
+SPREAD = ("boards", "scheduler")
+"""Fields of a request that say who answers; with the second ones that are several boards."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +88,16 @@ class EvalPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class EvalRequest:
-    """What the command line asks for. Either `endpoint`, or `on_host`, or a board (empty: the one that is chosen)."""
+    """What the command line asks for. Either `endpoint`, or `on_host`, or `boards`, or a board (empty: the one that is chosen)."""
 
     model: str = ""
     endpoint: str = ""
     on_host: bool = False
     board: str = ""
+    boards: tuple[str, ...] = ()
+    """Boards of one kind, among which the questions are spread."""
+    scheduler: str = ""
+    """Address of the Dask scheduler whose workers have these boards; empty: this computer has them."""
     openai: bool = False
     """Use OpenAI's interface, also of a llama-server."""
     choice: ToolchainChoice = field(default_factory=ToolchainChoice)
@@ -107,8 +112,10 @@ class EvalRequest:
     def __post_init__(self) -> None:
         if self.endpoint:
             object.__setattr__(self, "endpoint", check_address(self.endpoint))
-        if sum(map(bool, (self.endpoint, self.on_host, self.board))) > 1:
-            raise UsageError("--endpoint, --on-host and --board each say who answers.", remedy="Name one of them.")
+        if sum(map(bool, (self.endpoint, self.on_host, self.board, self.boards))) > 1:
+            raise UsageError(
+                "--endpoint, --on-host, --board and --boards each say who answers.", remedy="Name one of them."
+            )
         if self.endpoint and (said := str(self.plan.settings)):
             raise UsageError(
                 f"The server at {self.endpoint} runs already: {said} cannot be asked of it.",
@@ -122,12 +129,13 @@ class EvalRequest:
     @property
     def where(self) -> dict[str, Any]:
         """Who answers, as a record keeps it so that it can be gone on with."""
-        return {name: getattr(self, name) for name in WHERE}
+        where = {name: getattr(self, name) for name in WHERE}
+        return {**where, "boards": list(self.boards), "scheduler": self.scheduler} if self.boards else where
 
     def as_before(self, content: Mapping[str, Any]) -> EvalRequest:
         """The same with a record's plan and model; who answers is taken from there, too, unless it is said anew."""
-        is_said = bool(self.endpoint or self.on_host or self.board)
-        where = {} if is_said else content["where"]
+        is_said = bool(self.endpoint or self.on_host or self.board or self.boards)
+        where = {} if is_said else {**content["where"], "boards": tuple(content["where"].get("boards", ()))}
         return replace(self, plan=plan_of(content), model=content["model"]["given"], **where)
 
     @property
@@ -156,6 +164,7 @@ class EvalOutcome:
             **{key: self.content[key] for key in ("valid", "flags", "results", "prefix", "ended_because")},
             "answers_from": self.content["server"]["answers_from"],
             "emulated": self.content["server"]["emulated"],
+            **({"parts": self.content["parts"]} if "parts" in self.content else {}),
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from bench.endpoint.interfaces import LlamaCompletion, OpenAiChat
 from bench.eval.asking import Asker, MessageAsker, TokenAsker
 from bench.eval.request import EvalPlan, EvalRequest
 from core.dry import Would
-from core.errors import OhforgeError, UsageError
+from core.errors import BoardError, DeadlineExpired, LostConnection, OhforgeError, UsageError
 from core.session import Session
 
 if TYPE_CHECKING:
@@ -53,10 +54,17 @@ class Server:
             return asdict(found) if found is not None else None
         return None
 
+    end: Callable[[], None] = lambda: None
+    """Ends what ohforge has started, from whatever thread; an answer that is on its way breaks off then."""
+
 
 @contextlib.contextmanager
-def reach_server(session: Session, request: EvalRequest, folder: Path) -> Iterator[Server]:
+def reach_server(
+    session: Session, request: EvalRequest, folder: Path, pause: Callable[[float], None] = time.sleep
+) -> Iterator[Server]:
     """The server of a request, for as long as the block runs; what ohforge starts has ended then.
+
+    `pause` waits so many seconds before a board's server that did not answer is asked again.
 
     Raises UsageError, and what reaching and starting raise.
     """
@@ -65,7 +73,7 @@ def reach_server(session: Session, request: EvalRequest, folder: Path) -> Iterat
     elif request.on_host:
         way = _serve_here(session, request, folder)
     else:
-        way = _serve_on_board(session, request, folder)
+        way = _serve_on_board(session, request, folder, pause)
     with way as server:
         yield server
 
@@ -75,11 +83,27 @@ def would_serve(session: Session, request: EvalRequest) -> list[Would]:
     from deploy.hdc.choose import choose_board
     from native.models.models import plan_model
 
-    where = "this computer" if request.on_host else f"board {choose_board(session, request.board).serial}"
+    if request.boards:
+        where = f"boards {', '.join(request.boards)}" + (f" of {request.scheduler}" if request.scheduler else "")
+    else:
+        where = "this computer" if request.on_host else f"board {choose_board(session, request.board).serial}"
     model, would = plan_model(session, request.model)
     if draft := request.plan.settings.draft:
         would = [*would, *plan_model(session, draft)[1]]
     return [*would, Would(action="serve", what=f"{model.name} by llama-server", size=model.size, where=where)]
+
+
+def prepare_boards(session: Session, request: EvalRequest) -> None:
+    """Has the model here, and llama-server built for the first of the boards that can be asked: once, and not by each."""
+    from deploy.hdc.choose import choose_board
+    from deploy.launch.serve import ready_server
+    from native.models.models import find_model
+
+    find_model(session, request.model)
+    for name in request.boards:
+        with contextlib.suppress(BoardError, LostConnection, DeadlineExpired):
+            ready_server(session, choose_board(session, name), _options(session, request))
+            return
 
 
 @contextlib.contextmanager
@@ -111,7 +135,9 @@ def _serve_here(session: Session, request: EvalRequest, folder: Path) -> Iterato
 
 
 @contextlib.contextmanager
-def _serve_on_board(session: Session, request: EvalRequest, folder: Path) -> Iterator[Server]:
+def _serve_on_board(
+    session: Session, request: EvalRequest, folder: Path, pause: Callable[[float], None]
+) -> Iterator[Server]:
     from deploy.hdc.choose import choose_board
     from deploy.launch.serve import ready_server, serve_on_board
     from native.models.models import find_model
@@ -123,7 +149,7 @@ def _serve_on_board(session: Session, request: EvalRequest, folder: Path) -> Ite
     inner = session.with_settings(runs_dir=str(folder / "runs")).quietly()
     with (
         serve_on_board(inner, board, model, options, run=run) as running,
-        Endpoint(session, running.url, silence=request.silence) as endpoint,
+        Endpoint(session, running.url, silence=request.silence, sleep=pause) as endpoint,
     ):
         where = {"answers_from": BOARD, "board": board.serial, "emulated": board.emulated}
         yield _started(endpoint, model, running, request.plan, **where)
@@ -161,6 +187,7 @@ def _started(
         check=running.check,
         use=running.use,
         **where,
+        end=running.stop,
     )
 
 
@@ -176,14 +203,19 @@ def make_server(
     settings: ServerSettings | None = None,
     check: Callable[[], None] = lambda: None,
     use: Callable[[], ProcessUse | None] = lambda: None,
+    end: Callable[[], None] = lambda: None,
 ) -> Server:
     """A llama-server, asked by token ids."""
     endpoint.interface = LlamaCompletion()
     about = describe(endpoint, properties, kind=LLAMA, answers_from=answers_from, board=board, emulated=emulated)
-    if said := str(settings or ""):
-        about["label"] += f"; llama-server with {said}"
+    about["label"] += told_settings(settings)
     asker = TokenAsker(endpoint, has_template=has_template, cache=bool(settings and settings.prompt_cache))
-    return Server(endpoint=endpoint, asker=asker, model=model, about=about, check=check, use=use)
+    return Server(endpoint=endpoint, asker=asker, model=model, about=about, check=check, use=use, end=end)
+
+
+def told_settings(settings: ServerSettings | None) -> str:
+    """What the label of answers says of the settings that were asked for; nothing of a server as it is."""
+    return f"; llama-server with {said}" if (said := str(settings or "")) else ""
 
 
 def describe(
@@ -206,8 +238,14 @@ def describe(
         "build": str(properties["build_info"]) if properties.get("build_info") else None,
         "slots": slots if isinstance(slots, int) else None,
         "interface": endpoint.interface.path,
-        "label": LABELS[answers_from] + (" (emulated: its times are none of a real one)" if emulated else ""),
+        "label": label_of(answers_from, emulated=emulated),
     }
+
+
+def label_of(answers_from: str, *, emulated: bool | None, boards: int = 1) -> str:
+    """Words for where answers and times come from."""
+    several = f", {boards} of one kind" if boards > 1 else ""
+    return LABELS[answers_from] + several + (" (emulated: its times are none of a real one)" if emulated else "")
 
 
 def _only_model(endpoint: Endpoint) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.study.crew import Crew
 from bench.study.run import Do, Earlier
 from bench.study.spec import BENCH, EVALUATE, QUANTIZE, Cell
 from core.errors import IntegrityError, InvalidData, ModelError, UsageError
@@ -83,7 +85,8 @@ def do_bench(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, Any
     return {"record": str(_continue(session, read_bench, begin, go_on))}
 
 
-def do_evaluate(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, Any]:
+def do_evaluate(session: Session, cell: Cell, earlier: Earlier, crew: Crew | None = None) -> Mapping[str, Any]:
+    """With a crew, the questions of a board's cell are spread over the boards that answer in its place."""
     from bench.eval.evaluate import evaluate
     from bench.eval.record import read_eval
     from bench.eval.request import EvalPlan, EvalRequest
@@ -99,7 +102,7 @@ def do_evaluate(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, 
         concurrency=max(known["concurrency"], cell.settings.slots),
         settings=cell.settings,
     )
-    request = EvalRequest(
+    alone = EvalRequest(
         model=known["served_as"] if "url" in known else _file_of(cell, earlier),
         endpoint=known.get("url", ""),
         on_host=bool(known.get("on_host")),
@@ -107,14 +110,24 @@ def do_evaluate(session: Session, cell: Cell, earlier: Earlier) -> Mapping[str, 
         threads=known.get("threads", 0),
         plan=plan,
     )
+    request = alone
+    if crew is not None and alone.board:
+        request = dataclasses.replace(alone, board="", boards=crew.lanes[alone.board], scheduler=crew.scheduler)
 
     def go_on(folder: Path) -> Path:
-        return evaluate(session, dataclasses.replace(request, resume=folder)).record
+        # What one server has begun is gone on with by it: too little is known of it to add boards.
+        before = request if "parts" in read_eval(folder) else alone
+        return evaluate(session, dataclasses.replace(before, resume=folder)).record
 
     return {"record": str(_continue(session, read_eval, lambda: evaluate(session, request).record, go_on))}
 
 
 WAYS: Mapping[str, Do] = {QUANTIZE: do_quantize, BENCH: do_bench, EVALUATE: do_evaluate}
+
+
+def ways_of(crew: Crew) -> Mapping[str, Do]:
+    """The same with several boards."""
+    return {**WAYS, EVALUATE: functools.partial(do_evaluate, crew=crew)}
 
 
 def find_record_of(folder: Path, read: Callable[[Path], Mapping[str, Any]]) -> tuple[Path, Mapping[str, Any]] | None:

@@ -12,6 +12,7 @@ from bench.eval.data_sets import find_data_set
 from bench.eval.planning import Cell as Asking
 from bench.eval.planning import Need, Saving, need_of, what_to_drop
 from bench.plan import read_repetitions
+from bench.spread.foresee import makespan
 from bench.study.doers import BENCH_DEFAULTS
 from bench.study.evidence import Evidence, gather
 from bench.study.spec import BENCH, EVALUATE, Cell, Study
@@ -51,6 +52,8 @@ class StudyPlan:
     forecasts: Sequence[Forecast]
     savings: Sequence[Saving]
     """Ways to bring it below the hours that were named."""
+    boards: Sequence[int] = ()
+    """Numbers of boards for which the time was asked as well."""
 
     @property
     def left(self) -> list[Forecast]:
@@ -64,6 +67,17 @@ class StudyPlan:
     @property
     def most_seconds(self) -> float:
         return sum(each.most_seconds or each.seconds or 0.0 for each in self.left)
+
+    def seconds_with(self, boards: int) -> float:
+        """With so many boards in place of each of the study's: those work at once, the questions of a cell are spread.
+
+        A bench stays on one board. Cells of which nothing is known are left out, as of the sum.
+        """
+        by_place: dict[str, float] = {}
+        for each in self.left:
+            place = each.cell.place
+            by_place[place] = by_place.get(place, 0.0) + _seconds_with(each, boards)
+        return max(by_place.values(), default=0.0)
 
     @property
     def tokens(self) -> float:
@@ -85,13 +99,15 @@ class StudyPlan:
                 "unknown": self.unknown,
             },
             "savings": [saving.as_json() for saving in self.savings],
+            "with_boards": {str(count): {"seconds": self.seconds_with(count)} for count in self.boards},
         }
 
 
-def plan_study(session: Session, study: Study, hours: float = 0.0) -> StudyPlan:
+def plan_study(session: Session, study: Study, hours: float = 0.0, boards: Sequence[int] = ()) -> StudyPlan:
     """What is left of a study, by what was measured already, else by what it says itself to be expected.
 
-    `hours` above 0 asks how it could be done in that time. Raises InvalidData for records that cannot be read.
+    `hours` above 0 asks how it could be done in that time, `boards` how long it takes with so many of each.
+    Raises InvalidData for records that cannot be read.
     """
     cells = study.cells()
     progress = find_progress(StudyFolder.of(session.settings.runs, study.path), cells)
@@ -99,7 +115,16 @@ def plan_study(session: Session, study: Study, hours: float = 0.0) -> StudyPlan:
     ended = {state.cell.key: state for state in (*progress.done, *progress.failed)}
     forecasts = [_forecast(study, cell, ended.get(cell.key), evidence) for cell in cells]
     asked = [each.asking for each in forecasts if each.state != "done" and each.asking is not None]
-    return StudyPlan(forecasts=forecasts, savings=what_to_drop(asked, hours) if hours and asked else [])
+    savings = what_to_drop(asked, hours) if hours and asked else []
+    return StudyPlan(forecasts=forecasts, savings=savings, boards=boards)
+
+
+def _seconds_with(forecast: Forecast, boards: int) -> float:
+    asking, seconds = forecast.asking, forecast.seconds or 0.0
+    if asking is None or not seconds:
+        return seconds
+    each = (seconds - asking.load_seconds) / asking.items
+    return makespan([each] * asking.items, boards, opening=asking.load_seconds)
 
 
 def _forecast(study: Study, cell: Cell, state: CellState | None, evidence: Evidence) -> Forecast:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bench.study.crew import Crew
 from bench.study.spec import Cell, Study
 from bench.study.state import DONE, FAILED, CellState, Progress, StudyFolder, find_progress
 from core.deadline import Deadline
@@ -21,30 +22,48 @@ Do = Callable[[Session, Cell, Earlier], Mapping[str, Any]]
 """Does one cell and gives its result; the session's folder of records is the cell's own. Raises OhforgeError."""
 
 
-def run_study(session: Session, study: Study, ways: Mapping[str, Do]) -> Progress:
+def run_study(session: Session, study: Study, ways: Mapping[str, Do], crew: Crew | None = None) -> Progress:
     """Does all cells that are not done, in order; `ways` has how each kind of cell is done.
 
-    What a cell had begun when it was ended is in its own folder, so that it can go on with it.
+    With a crew, its boards work at once, and the cells of other boards are left. What a cell had begun when it was ended
+    is in its own folder, so that it can go on with it.
     A failed cell is told and kept, and what comes after it is left out. Raises Busy when another process runs the same
-    study, and what means that nothing more can be kept: NotEnoughSpace, Interrupted.
+    study, and what means that nothing more can be kept: NotEnoughSpace, Interrupted; AllBoardsLost with a crew.
     """
     folder = StudyFolder.of(session.settings.runs, study.path)
     cells = study.cells()
+    places = {cell.key: f"{number} of {len(cells)}" for number, cell in enumerate(cells, 1)}
+    results: dict[str, Mapping[str, Any]] = {}
+    left: list[Cell] = []
+
+    def perform(session: Session, cell: Cell) -> CellState | None:
+        inner = session.with_settings(runs_dir=str(folder.records(cell)))
+        try:
+            return _do(inner, cell, ways[cell.kind], results, places[cell.key])
+        except (Interrupted, NotEnoughSpace) as end:
+            end.remedy = f"Go on with `ohforge study.run {study.path}`."  # Not with the part alone.
+            raise
+
+    def ended(state: CellState) -> None:
+        folder.write(state)
+        if state.state == DONE:
+            results[state.cell.key] = state.result
+
     with hold(folder.path / "lock", Deadline.after(LOCK_SECONDS, f"the study {study.path.stem}")):
-        results: dict[str, Mapping[str, Any]] = {}
-        for number, cell in enumerate(cells, 1):
+        for cell in cells:
             state = folder.read(cell)
-            if state is None or state.state == FAILED:
-                inner = session.with_settings(runs_dir=str(folder.records(cell)))
-                try:
-                    state = _do(inner, cell, ways[cell.kind], results, f"{number} of {len(cells)}")
-                except (Interrupted, NotEnoughSpace) as end:
-                    end.remedy = f"Go on with `ohforge study.run {study.path}`."  # Not with the part alone.
-                    raise
-                if state is not None:
-                    folder.write(state)
             if state is not None and state.state == DONE:
                 results[cell.key] = state.result
+            else:
+                left.append(cell)
+        if crew is not None:
+            from bench.study.lanes import run_lanes
+
+            run_lanes(session, study, left, crew, perform, ended)
+        else:
+            for cell in left:
+                if (state := perform(session, cell)) is not None:
+                    ended(state)
     return find_progress(folder, cells)
 
 

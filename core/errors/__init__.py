@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from core.errors.base import Category, OhforgeError
 from core.errors.board import (
     AgentUnavailable,
+    AllBoardsLost,
     BoardBusy,
     BoardError,
     BoardOffline,
@@ -66,6 +67,7 @@ from core.errors.general import (
     NotEnoughSpace,
     TakesTooLong,
     UnknownName,
+    UnlikeBoards,
     UnlikeRecords,
     UnsafePath,
     UsageError,
@@ -104,6 +106,7 @@ from core.errors.making import (
 __all__ = [
     "DISK_FULL",
     "AgentUnavailable",
+    "AllBoardsLost",
     "AnswerCut",
     "BoardBusy",
     "BoardError",
@@ -178,6 +181,7 @@ __all__ = [
     "TuningNotForArch",
     "UnfitProduct",
     "UnknownName",
+    "UnlikeBoards",
     "UnlikeRecords",
     "UnreadableAnswer",
     "UnsafePath",

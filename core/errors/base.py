@@ -27,6 +27,7 @@ class Category(Enum):
     HOST = 77
     BUSY = 78
     INTERRUPTED = 79
+    ALL_BOARDS_LOST = 80
     INTERNAL = 99
 
     @property

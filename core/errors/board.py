@@ -176,6 +176,14 @@ class ForwardLost(LostConnection):
     default_remedy = "See whether another program has ended the hdc server (`hdc kill`), and whether the board is still connected; then run again."
 
 
+class AllBoardsLost(LostConnection):
+    """Every board among which work was spread has failed again and again and was given up; what was done is kept."""
+
+    code = "OHF8001"
+    category = Category.ALL_BOARDS_LOST
+    default_remedy = "Make the boards ready again, and go on with --resume, naming others with --boards if need be."
+
+
 class TransferStalled(DeadlineExpired):
     """Nothing more of a file reaches the board: it is frozen, or the link is dead without a word."""
 

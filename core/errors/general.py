@@ -37,6 +37,13 @@ class UnlikeRecords(UsageError):
     default_remedy = "Measure again under the same conditions, or compare all the same with --anyway, which says so."
 
 
+class UnlikeBoards(UsageError):
+    """Boards among which work was to be spread are not of one kind: their answers and times cannot be one number."""
+
+    code = "OHF6407"
+    default_remedy = "Name boards of one kind with --boards, or give each kind a record of its own."
+
+
 class ConfigurationError(OhforgeError):
     """A setting has an unknown key or a value of the wrong kind."""
 

@@ -176,7 +176,7 @@ class ModelServer(abc.ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._endings:
-            self._stop()
+            self.stop()
 
     def _live(self) -> None:
         try:
@@ -189,7 +189,8 @@ class ModelServer(abc.ABC):
         finally:
             self._ended.set()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Ends it, if it still runs; may be called by any thread, and again."""
         if self.alive():
             try:
                 self._end()

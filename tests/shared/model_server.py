@@ -83,7 +83,7 @@ class ModelServer:
             server_of_test = outer
 
         self._httpd = _QuietServer(("127.0.0.1", 0), Handler)
-        self._closing = threading.Event()
+        self._closing, self._breaking = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._httpd.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
         return self
@@ -139,7 +139,11 @@ class ModelServer:
             self._at_once -= 1
 
     def wait_for_end(self) -> bool:
-        return self._closing.wait(0.05)
+        return self._closing.wait(0.05) or self._breaking.is_set()
+
+    def break_off(self) -> None:
+        """Ends the answers that never end."""
+        self._breaking.set()
 
 
 class _QuietServer(ThreadingHTTPServer):
@@ -260,6 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
             while not self.server_of_test.wait_for_end():
                 if fault.name == "silent":
                     self._send_raw(b": ping\n\n")
+            self._reset()
         else:
             return False
         return True

@@ -27,6 +27,10 @@ done
 case $line in
   *" /health "*) printf 'HTTP/1.1 200 OK\r\nContent-Length: 15\r\nConnection: close\r\n\r\n{{"status":"ok"}}';;
   *" /tokenize "*) printf 'HTTP/1.1 200 OK\r\nContent-Length: 36\r\nConnection: close\r\n\r\n{{"tokens":[1,2,3,4,5,6,7,8,9,10,11]}}';;
+  *" /props "*) printf 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{{"chat_template":"x","total_slots":1,"build_info":"a script"}}';;
+  *" /apply-template "*)
+    c=${{body#*\"content\":\"}}
+    printf 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{{"prompt":"%s"}}' "${{c%\"\}}\]\}}*}}";;
   *" /completion "*)
     printf 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n'
     t=${{body#*\"n_predict\":}}; t=${{t%%,*}}; t=$((t)); i=0

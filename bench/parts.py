@@ -1,0 +1,146 @@
+"""The same bench on several boards of one kind at once: a whole bench of each, and one record that holds them together.
+
+No number is made of two boards' samples: repetitions of a configuration stay on one board, so each part has its own medians.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.request import BenchOutcome, BenchRequest
+from bench.spread.dask_pool import DaskPool
+from bench.spread.here import shop_of
+from bench.spread.kind import check_alike, kind_of_board
+from bench.spread.spread import Spread
+from core.errors import AllBoardsLost, Interrupted, NotEnoughSpace, OhforgeError
+from core.interrupts import termination_as_interrupt
+from core.record_folder import RecordFolder, make_record_folder, now, plain_name
+from core.session import Session
+from deploy.run.record import recorded
+
+SCHEMA = 1
+KIND = "bench-parts"
+PARTS = "parts"
+Measure = Callable[[Session, BenchRequest], BenchOutcome]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartsOutcome:
+    """What came of a bench on several boards."""
+
+    record: Path
+    content: Mapping[str, Any]
+
+    @property
+    def all_done(self) -> bool:
+        return all(part["state"] == "done" for part in self.content["parts"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer of ``bench.llama --boards … --json``."""
+        return {"record": str(self.record), "parts": self.content["parts"]}
+
+
+def measure_parts(
+    session: Session, request: BenchRequest, instrument: str, measure: Measure, boards: Sequence[str]
+) -> PartsOutcome:
+    """Measures on each board; what fails on one does not stop the others, and is gone on with by itself.
+
+    Raises UnlikeBoards, AllBoardsLost when not one bench came to its end, and what ends all: Interrupted, NotEnoughSpace.
+    """
+    started = now()
+    folder = make_record_folder(session.settings.runs, started, f"bench-{instrument}", f"{len(boards)}-boards")
+    record = RecordFolder(
+        folder,
+        {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "id": folder.name,
+            "state": "running",
+            "ohforge": importlib.metadata.version("ohforge"),
+            "times": {"clock": "host", "started": started, "ended": None},
+            "instrument": instrument,
+            "models": list(request.models),
+            "board_kind": None,
+            "parts": [_part(board, "left") for board in boards],
+            "error": None,
+        },
+    )
+
+    def do(session: Session, board: str, _: str) -> dict[str, Any]:
+        inner = session.with_settings(runs_dir=str(folder / PARTS / plain_name(board)))
+        return _measure_one(inner, dataclasses.replace(request, board=board, ask=False), measure)
+
+    work = _Parts(session, record)
+    with (
+        recorded(record),
+        termination_as_interrupt(),
+        shop_of(do, kind_of_board) as shop,
+        DaskPool(session, boards, shop) as pool,
+    ):
+        Spread(pool, work, may=lambda board, item: board == item).run(boards)
+        if not any(part["state"] == "done" for part in record.content["parts"]):
+            why = "; ".join(
+                f"{part['board']}: {(part['error'] or {}).get('message')}" for part in record.content["parts"]
+            )
+            raise AllBoardsLost(f"No board's bench came to its end. {why}", remedy="Measure again, or one by one.")
+    outcome = PartsOutcome(record=folder, content=record.content)
+    record.end("done" if outcome.all_done else "failed")
+    return outcome
+
+
+def _measure_one(session: Session, request: BenchRequest, measure: Measure) -> dict[str, Any]:
+    try:
+        outcome = measure(session, request)
+    except OhforgeError as error:
+        if isinstance(error, Interrupted) or type(error) is NotEnoughSpace:  # Nothing more could be kept here.
+            raise
+        return {"state": "failed", "record": error.details.get("record"), "error": error.as_json()}
+    said = outcome.as_json()
+    return {"state": "done", "error": None, **{name: said[name] for name in ("record", "valid", "flags", "metrics")}}
+
+
+class _Parts:
+    """See `bench.spread.spread.Work`; the items are the names of the boards."""
+
+    def __init__(self, session: Session, record: RecordFolder) -> None:
+        self._console, self._record = session.console, record
+
+    def looked(self, board: str, kind: Mapping[str, Any]) -> None:
+        facts = {name: value for name, value in kind.items() if name != "serial"}
+        if self._record.content["board_kind"] is None:
+            self._record.save(board_kind=facts)
+        check_alike(board, facts, self._record.content["board_kind"])
+
+    def prepare(self) -> None: ...
+
+    def opened(self, board: str, about: Mapping[str, Any]) -> None:
+        self._console.info(f"board {board} is measured")
+
+    def call_for(self, item: str) -> str:
+        return item
+
+    def came(self, board: str, item: str, value: Mapping[str, Any]) -> bool:
+        self._set(board, **value)
+        said = value["error"]["message"] if value["error"] else f"done, {'valid' if value['valid'] else 'NOT VALID'}"
+        self._console.info(f"board {board}: {said}")
+        return False
+
+    def enough(self) -> str:
+        return ""
+
+    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
+        self._set(board, state="failed", error=error.as_json())
+        self._console.warn(f"board {board}: {error.message}" + (" It is given up." if given_up else ""))
+
+    def _set(self, board: str, **values: Any) -> None:
+        parts = [{**part, **values} if part["board"] == board else part for part in self._record.content["parts"]]
+        self._record.save(parts=parts)
+
+
+def _part(board: str, state: str) -> dict[str, Any]:
+    return {"board": board, "state": state, "record": None, "valid": None, "flags": [], "metrics": {}, "error": None}

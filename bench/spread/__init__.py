@@ -1,0 +1,1 @@
+"""Work that several boards do at once."""

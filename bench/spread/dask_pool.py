@@ -1,0 +1,208 @@
+"""The boards of a pool by Dask: a resource of a worker each, so that one thing at a time is done on a board.
+
+Without a scheduler's address the workers are threads of this process, which no socket leads to. Else they are processes
+on whatever computers have the boards, each started with the names of its boards as resources.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import queue
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from bench.spread.station import Outcome, Shop
+from bench.spread.stations import at_board, leave, leave_aside, register
+from core.errors import HostToolMissing, LostConnection, ServerUnreached
+from core.session import Session
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+CONNECT_SECONDS = 20.0
+LOOK_SECONDS = 1.0
+"""Between two looks whether the workers of a scheduler are still there."""
+
+
+class DaskPool:
+    """See `bench.spread.spread.Pool`."""
+
+    def __init__(self, session: Session, boards: Sequence[str], shop: Shop, *, scheduler: str = "") -> None:
+        self.boards: Sequence[str] = tuple(dict.fromkeys(boards))
+        self._session, self._shop, self._scheduler = session, shop, scheduler
+        self._mark = secrets.token_hex(8)
+        """Tells this pool's calls from those of others on the same workers."""
+        self._back: queue.SimpleQueue[tuple[str, int, Outcome]] = queue.SimpleQueue()
+        self._sent: dict[str, tuple[int, Future | None]] = {}
+        """The number of each busy board's call. What comes back with another one is not taken any more."""
+        self._calls = 0
+        self._workers: dict[str, str] = {}
+        """Address of the worker that has a board."""
+        self._looked_at = float("-inf")
+        self._client: Client
+        self._endings = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        if not self._scheduler:
+            register(self._mark, self._session)
+        self._client = self._endings.enter_context(
+            _client(self._scheduler, self._session.settings.cache / "dask", self.boards)
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._endings:
+            if not self._scheduler:
+                leave(self._mark, at_once=error is not None)
+                return
+            if not self.there():
+                return
+            with contextlib.suppress(Exception):  # A worker that cannot be reached leaves its boards by itself.
+                self._client.run(
+                    leave_aside, self._mark, error is not None, workers=sorted(set(self._workers.values()))
+                )
+
+    def there(self) -> set[str]:
+        """The boards that the workers of the scheduler have at the moment."""
+        self._look()
+        return set(self._workers)
+
+    def send(self, board: str, what: str, argument: Any) -> None:
+        """See `Pool.send`. The call for a board that no worker has comes back as one that was lost."""
+        self._calls += 1
+        number, future = self._calls, None
+        self._look_now_and_then()
+        if self._scheduler and board not in self._workers:
+            self._back.put((board, number, self._lost(board)))
+        else:
+            future = self._client.submit(
+                at_board,
+                self._mark,
+                board,
+                self._shop,
+                what,
+                argument,
+                resources={board: 1},
+                pure=False,
+                key=f"{self._mark}-{number}",
+            )
+            future.add_done_callback(lambda done: self._back.put((board, number, _outcome(done))))
+        self._sent[board] = number, future
+
+    def wait(self, seconds: float) -> list[tuple[str, Outcome]]:
+        """See `Pool.wait`."""
+        until = time.monotonic() + seconds
+        while not (found := self._take_all(min(LOOK_SECONDS, max(0.0, until - time.monotonic())))):
+            self._look_now_and_then()
+            if time.monotonic() >= until:
+                return self._take_all(0.0)
+        return found
+
+    def _take_all(self, seconds: float) -> list[tuple[str, Outcome]]:
+        found: list[tuple[str, Outcome]] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                board, number, outcome = self._back.get(timeout=0.0 if found else seconds)
+                if board in self._sent and self._sent[board][0] == number:
+                    del self._sent[board]
+                    found.append((board, outcome))
+        return found
+
+    # workers of a scheduler --------------------------------------------------------------------------
+
+    def _look_now_and_then(self) -> None:
+        """Finds out which boards have gone with their workers: Dask itself would wait for them without end."""
+        if not self._scheduler or time.monotonic() - self._looked_at < LOOK_SECONDS:
+            return
+        before = self._workers
+        self._look()
+        for board, (number, future) in self._sent.items():
+            if future is not None and (board not in self._workers or self._workers[board] != before.get(board, "")):
+                self._back.put((board, number, self._lost(board)))
+                with contextlib.suppress(Exception):
+                    future.cancel()
+
+    def _look(self) -> None:
+        self._looked_at = time.monotonic()
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        except Exception:  # Whatever it raises: nobody is there any more.
+            workers = {}
+        self._workers = {
+            board: address
+            for address, worker in workers.items()
+            for board in self.boards
+            if board in worker["resources"]
+        }
+
+    def _lost(self, board: str) -> Outcome:
+        error = LostConnection(
+            f"No worker of {self._scheduler} has the board {board}.",
+            remedy=f'Start one where the board is: dask worker {self._scheduler} --resources "{board}=1".',
+        )
+        return Outcome(error=error)
+
+
+@contextlib.contextmanager
+def _client(scheduler: str, folder: Path, boards: Sequence[str]) -> Iterator[Client]:
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise HostToolMissing(
+            "Work is spread over boards by Dask, which is not installed.",
+            remedy="Install it with `.venv/bin/python -m pip install -e '.[spread]'` in ohforge's folder.",
+        ) from None
+    if scheduler:
+        try:
+            client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ServerUnreached(f"The Dask scheduler {scheduler} cannot be reached: {error}.") from error
+        with client:
+            yield client
+        return
+    with _threads(folder, boards) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def _threads(folder: Path, boards: Sequence[str]) -> Iterator[Any]:
+    """A cluster within this process: one worker, with a thread for each board. Dask itself tidies up in `folder`."""
+    from distributed import Scheduler, SpecCluster, Worker
+
+    class SilentScheduler(Scheduler):  # type: ignore[misc]
+        def start_http_server(self, *words: Any, **more: Any) -> None:
+            """None: it would listen for anybody."""
+
+    class SilentWorker(Worker):  # type: ignore[misc]
+        def start_http_server(self, *words: Any, **more: Any) -> None:
+            """None: it would listen for anybody."""
+
+    common = {"protocol": "inproc://", "dashboard": False}
+    worker = {
+        "nthreads": len(boards),
+        "resources": dict.fromkeys(boards, 1),
+        "memory_limit": 0,
+        "local_directory": str(folder),
+    }
+    with SpecCluster(
+        scheduler={"cls": SilentScheduler, "options": common},
+        workers={0: {"cls": SilentWorker, "options": {**common, **worker}}},
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        yield cluster
+
+
+def _outcome(future: Future) -> Outcome:
+    try:
+        outcome = future.result()
+    except (Exception, asyncio.CancelledError) as error:  # Of Dask itself: what boards raise is within an outcome.
+        return Outcome(error=LostConnection(f"The worker has not answered: {error!r}."))
+    return outcome if isinstance(outcome, Outcome) else Outcome(error=LostConnection("The worker has not answered."))

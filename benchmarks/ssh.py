@@ -31,8 +31,8 @@ from core.settings import BoardEntry, Settings
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
 from deploy.transfer.push import push_files
-from tests.support.faulty_link import faulty_link
-from tests.support.sshd import SSHD, loopback_sshd
+from tests.shared.faulty_link import faulty_link
+from tests.shared.sshd import SSHD, loopback_sshd
 
 NEEDED = {"sshd": SSHD, "scp": shutil.which("scp"), "rsync": shutil.which("rsync")}
 CIPHER = "aes128-gcm@openssh.com"

@@ -18,7 +18,7 @@ from deploy.transfer import chunks
 from deploy.transfer.placement import FileToPlace
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import place_files
-from tests.support.faulty_link import FaultyLink, faulty_link
+from tests.shared.faulty_link import FaultyLink, faulty_link
 from tests.support.run_requests import make_request
 from tests.support.sshd import LoopbackSshd
 

@@ -27,11 +27,16 @@ def models_section(evidence: Evidence) -> Section:
 
 
 def _models_table(evidence: Evidence, some: Sequence[Answered]) -> Table:
-    rows = []
+    rows, sources = [], list[str]()
     for each in some:
         row, size = each.rows[-1], each.contents[0]["model"]["size"]
         strict, lenient = row["accuracy"]["strict"], row["accuracy"]["lenient"]
-        times = [f"{number(found.seconds_per_token, 's')}: {found.source}" for found in evidence.timed(each)]
+        timed = evidence.timed(each)
+        times = [
+            f"{number(found.seconds_per_token)} {found.place}{' (EMULATED)' if found.emulated else ''}"
+            for found in timed
+        ]
+        sources += [found.source for found in timed]
         rows.append(
             [
                 Cell(text=each.model),
@@ -44,8 +49,9 @@ def _models_table(evidence: Evidence, some: Sequence[Answered]) -> Table:
             ]
         )
     limits = sorted({each.rows[-1]["budget"] for each in some})
+    told = f" Times: {'; '.join(dict.fromkeys(sources))}." if sources else ""
     return Table(
-        caption=f"Answers of up to {', '.join(map(number, limits))} tokens, the widest limit of each, with 95 % intervals.",
+        caption=f"Answers of up to {', '.join(map(number, limits))} tokens, the widest limit of each, with 95 % intervals.{told}",
         columns=["model", "file", "answers from", "n", "strict", "lenient", "cut", "no box", "seconds of a token"],
         rows=rows,
         numeric=frozenset({1, *range(3, 8)}),

@@ -34,6 +34,8 @@ class Running:
         if self.ends_with is not None:
             raise self.ends_with
 
+    def stop(self) -> None: ...
+
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ModelServer, Running, list[tuple[str, ServeOptions]]]]:

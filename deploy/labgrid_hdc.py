@@ -63,11 +63,13 @@ class NetworkHDCDevice(NetworkResource):
     Args:
         host (str): the exporter's computer, as SSH names it
         serial, hdc_server, profile: see `HDCDevice`
+        hdc (str): path of hdc there; default: the one on PATH
     """
 
     serial: str = attr.ib(validator=IS_TEXT)
     hdc_server: str = attr.ib(default="", converter=str)
     profile: str = attr.ib(default="", validator=IS_TEXT)
+    hdc: str = attr.ib(default="", validator=IS_TEXT)
 
 
 @target_factory.reg_driver
@@ -95,6 +97,7 @@ class HDCDriver(CommandMixin, Driver, CommandProtocol, FileTransferProtocol):
             serial=self.device.serial,
             hdc_server=self.device.hdc_server,
             profile=self.device.profile,
+            hdc=getattr(self.device, "hdc", ""),
         )
         try:
             settings = Settings(boards={NAME: entry_for(told)}, hdc=self.hdc)

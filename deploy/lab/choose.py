@@ -89,10 +89,12 @@ def _entry(place: LabPlace) -> BoardEntry:
 
 def entry_for(device: HdcDevice) -> BoardEntry:
     """What would stand of an exporter's board under ``ohforge.boards``."""
-    if device.is_here:
-        return BoardEntry(serial=device.serial, profile=device.profile, hdc_server=device.hdc_server)
-    via = f"ssh://{device.host}"
-    return BoardEntry(via=via, key=device.serial, profile=device.profile, hdc_server=device.hdc_server)
+    if not device.is_here:
+        via = f"ssh://{device.host.removeprefix('ssh://')}"
+        return BoardEntry(
+            via=via, key=device.serial, profile=device.profile, hdc_server=device.hdc_server, hdc=device.hdc
+        )
+    return BoardEntry(serial=device.serial, profile=device.profile, hdc_server=device.hdc_server)
 
 
 def _has_board(place: LabPlace) -> bool:

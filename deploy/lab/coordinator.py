@@ -188,5 +188,6 @@ def _devices(place: Any, resources: Mapping[tuple[str, str, str], Any]) -> Itera
             serial=told.get("serial", ""),
             hdc_server=told.get("hdc_server", ""),
             profile=told.get("profile", ""),
+            hdc=told.get("hdc", ""),
             available=entry.avail,
         )

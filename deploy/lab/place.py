@@ -19,6 +19,8 @@ class HdcDevice:
     serial: str
     hdc_server: str = ""
     profile: str = ""
+    hdc: str = ""
+    """Path of hdc on that computer; empty: the one on its PATH."""
     available: bool = True
 
     @property

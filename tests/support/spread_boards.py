@@ -48,6 +48,8 @@ class SpreadBoard:
         if self.answers is not None and len(self.server.asked()) > self.answers:
             raise BoardOffline(f"Board {self.name} has gone.")
 
+    def use(self) -> None: ...
+
     def dies_after(self, answers: int) -> None:
         self.answers = answers
         self.server.fault("cut", after=1, skip=answers, times=-1)

@@ -73,7 +73,7 @@ FOR_A_TASK = set().union(*EXTRAS.values())
 
 
 def test_the_product_imports_what_is_declared_and_nothing_else() -> None:
-    assert imported(PRODUCT) == NEEDED - set(RUN_AS_PROGRAMS) | set(FOR_A_TASK.values())
+    assert imported(PRODUCT) == NEEDED - set(RUN_AS_PROGRAMS) | FOR_A_TASK
 
 
 def test_the_tests_import_what_is_declared_for_them_and_what_the_product_has() -> None:

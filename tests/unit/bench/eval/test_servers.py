@@ -39,6 +39,8 @@ class Running:
     def use(self) -> ProcessUse:
         return ProcessUse(resident_bytes=10, peak_bytes=20, minor_faults=3, major_faults=0, read_bytes=0)
 
+    def stop(self) -> None: ...
+
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ModelServer, Running, list[tuple[str, ServeOptions]]]]:

@@ -100,19 +100,27 @@ class Node:
     operator: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    values: tuple[tuple[int, int], ...] = ()
+    """Slot and value of the attributes of which the reference runtime does not know every value."""
 
     @classmethod
     def read(cls, table: Table, index: int, tensors: int) -> Node:
         primitive = table.table(2, f"the operator of node {index}")
         if primitive is None:
             raise Damaged(f"node {index} has no operator")
-        if primitive.table(1, f"the attributes of node {index}") is None:
+        attributes = primitive.table(1, f"the attributes of node {index}")
+        if attributes is None:
             raise Damaged(f"node {index} has no attributes, not even empty ones")
         inputs, outputs = table.numbers(3, "I"), table.numbers(4, "I")
         for tensor in (*inputs, *outputs):
             if tensor >= tensors:
                 raise Damaged(f"node {index} refers to tensor {tensor}, but there are {tensors}")
-        return cls(index=index, name=table.text(0), operator=primitive.integer(0, "B"), inputs=inputs, outputs=outputs)
+        operator = primitive.integer(0, "B")
+        signature = find_operator(operator).reference
+        values = [(slot, attributes.integer(slot, "b")) for slot in (signature.values if signature else ())]
+        return cls(
+            index=index, name=table.text(0), operator=operator, inputs=inputs, outputs=outputs, values=tuple(values)
+        )
 
     @property
     def title(self) -> str:

@@ -19,12 +19,16 @@ OPERATORS_FILE = Path(__file__).with_name("ms_operators.yaml")
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """What our reference runtime takes of an operator: least and most inputs, most outputs, data types."""
+    """What our reference runtime takes of an operator: least and most inputs, most outputs, data types, attributes."""
 
     inputs: tuple[int, int]
     outputs: int
     takes: str
     """``floats``, ``float-first``, ``numbers``, ``alike`` or ``any``; the head of the file explains them."""
+    values: Mapping[int, tuple[str, frozenset[int]]]
+    """Slot of an attribute → its name, and those of its values that are known."""
+    rank: int | None
+    """How many dimensions the first input must have; None: any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,14 @@ def _read_signature(value: Any) -> Signature | None:
     if value is False:
         return None
     least, most = value["inputs"]
-    return Signature(inputs=(int(least), int(most)), outputs=int(value["outputs"]), takes=str(value["takes"]))
+    named = [(int(slot), *known) for slot, names in value.get("values", {}).items() for known in names.items()]
+    return Signature(
+        inputs=(int(least), int(most)),
+        outputs=int(value["outputs"]),
+        takes=str(value["takes"]),
+        values={slot: (str(name), frozenset(map(int, known))) for slot, name, known in named},
+        rank=value.get("rank"),
+    )
 
 
 def find_operator(number: int) -> Operator:

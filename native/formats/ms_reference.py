@@ -1,4 +1,4 @@
-"""What our reference runtime does not compute of a ``.ms`` model: operators, how many inputs they have, data types."""
+"""What our reference runtime does not compute of a ``.ms`` model: operators, their inputs, attributes and data types."""
 
 from __future__ import annotations
 
@@ -37,7 +37,13 @@ def _find_lack(node: Node, tensors: Sequence[MsTensor], types: dict[int, str]) -
     least, most = signature.inputs
     if not least <= len(node.inputs) <= most or not 1 <= len(node.outputs) <= signature.outputs:
         return f" with {len(node.inputs)} inputs and {len(node.outputs)} outputs"
+    for slot, value in node.values:
+        name, known = signature.values[slot]
+        if value not in known:
+            return f" of {name} {value}"
     given = [tensors[index] for index in node.inputs]
+    if signature.rank and (shape := given[0].shape) and len(shape) != signature.rank:
+        return f" of {len(shape)} dimensions"
     for tensor in given:
         if tensor.compression:
             return f" with compressed weights ({tensor.compression})"

@@ -17,7 +17,7 @@ from native.formats.ms_operators import known_operators
 from tests.shared import ms_ops as ops
 from tests.shared.ms_models import mobilenet_v2, seeded_image
 from tests.shared.ms_numpy import Array
-from tests.shared.ms_writer import ModelWriter, i64, quantised
+from tests.shared.ms_writer import ModelWriter, i8, i64, quantised
 from tests.shared.reference_runtime import RUNTIME, BuildRefused, ReferenceModel, load_library
 from tests.support.ms_cases import CASES
 
@@ -141,6 +141,27 @@ def test_the_inspector_says_what_the_runtime_refuses(
             model.tensors[index].data_type = kind
         path.write_bytes(model.to_bytes())
         assert (read_ms(path).reference_lacks == ()) == loads(runtime, model.to_bytes())
+
+
+WITH_KINDS = sorted(number for number, each in known_operators().items() if each.reference and each.reference.values)
+
+
+@pytest.mark.parametrize("number", WITH_KINDS, ids=lambda number: known_operators()[number].name)
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(data=st.data())
+def test_the_inspector_knows_which_kinds_of_an_operator_the_runtime_has(
+    runtime: ctypes.CDLL, tmp_path: Path, number: int, data: st.DataObject
+) -> None:
+    signature = known_operators()[number].reference
+    assert signature is not None
+    model, _ = CASES[number](data.draw)
+    [node] = [node for node in model.nodes if node.operator == number]
+    path, own = tmp_path / "model.ms", dict(node.attributes)
+    for slot in signature.values:
+        for value in range(-1, 24):
+            node.attributes = {**own, slot: i8(value)}
+            path.write_bytes(model.to_bytes())
+            assert (read_ms(path).reference_lacks == ()) == loads(runtime, model.to_bytes()), (slot, value)
 
 
 def test_the_number_of_threads_does_not_change_a_bit(runtime: ctypes.CDLL) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from native.models.models import find_model
 from tests.shared import ms_ops as ops
 from tests.shared.ms_writer import ModelWriter, i8, i32, i64, i64s, quantised
 
+ACTIVATION, PRELU = 2, 112
 SIZES = np.asarray([1, 3], np.int32)
 WEIGHTS = np.arange(-12, 12, dtype=np.int8).reshape(6, 4)
 
@@ -58,6 +60,14 @@ def after_a_product_in_half(act: str = "relu") -> ModelWriter:
     return model
 
 
+def of_one_node(operator: int, attributes: dict[int, Any], *shape: int) -> ModelWriter:
+    model = ModelWriter()
+    x = model.add_input("x", shape)
+    slopes = [model.add_constant(np.ones(1, np.float32))] if operator == PRELU else []
+    model.mark_output(*model.add_node(operator, [x, *slopes], attributes))
+    return model
+
+
 MODELS: dict[str, tuple[Callable[[], ModelWriter], tuple[str, ...]]] = {
     "Split with its sizes in a second input": (lambda: split_of(1), ()),
     "Split with three inputs": (lambda: split_of(2), ("Split with 3 inputs and 2 outputs",)),
@@ -76,6 +86,10 @@ MODELS: dict[str, tuple[Callable[[], ModelWriter], tuple[str, ...]]] = {
         lambda: product_of(WEIGHTS.astype(np.float32), data_type=np.float16),
         ("MatMulFusion in float16",),
     ),
+    "an activation that it has": (lambda: of_one_node(ACTIVATION, {0: i8(19)}, 2, 3), ()),
+    "an activation that it lacks": (lambda: of_one_node(ACTIVATION, {0: i8(15)}, 2, 3), ("Activation of kind 15",)),
+    "slopes for four dimensions": (lambda: of_one_node(PRELU, {}, 1, 2, 2, 3), ()),
+    "slopes for three dimensions": (lambda: of_one_node(PRELU, {}, 1, 2, 3), ("PReLUFusion of 3 dimensions",)),
     "bit packing": (compressed, ("MatMulFusion with compressed weights (bit packing)",)),
     "declared half, computed single": (after_a_product_in_half, ()),
 }

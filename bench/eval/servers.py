@@ -151,7 +151,7 @@ def _serve_on_board(
         serve_on_board(inner, board, model, options, run=run) as running,
         Endpoint(session, running.url, silence=request.silence, sleep=pause) as endpoint,
     ):
-        where = {"answers_from": BOARD, "board": board.serial, "emulated": board.emulated}
+        where = {"answers_from": BOARD, "board": board.serial, "emulated": running.emulated}
         yield _started(endpoint, model, running, request.plan, **where)
 
 

@@ -22,7 +22,7 @@ def kind_of_board(session: Session, name: str) -> dict[str, Any]:
     found = survey_board(session, board)
     return {
         "serial": board.serial,
-        "emulated": board.emulated,
+        "emulated": board.emulated or found.is_emulated,
         "profile": board.profile.name,
         "chip": board.profile.soc,
         "model": found.parameters.get("const.product.model", ""),

@@ -128,6 +128,11 @@ class Survey:
         return self.memory.get("MemAvailable", self.memory.get("MemFree", 0))
 
     @property
+    def is_emulated(self) -> bool:
+        """Whether the board says that it is an emulated one, by whatever hdc it is reached."""
+        return self.parameters.get("const.build.ver.physical", "").startswith("emulated")
+
+    @property
     def arches(self) -> tuple[str, ...]:
         """Arches whose programs run, the one of the system first: a 64-bit ARM kernel runs 32-bit programs as well."""
         native = [arch for arch in ARCHES.values() if self.machine in arch.uname_machines]

@@ -84,8 +84,7 @@ def _prepare(
     """
     survey = ask_board(session, board, request, stored, agents)
     about = record.content["board"]
-    emulated = board.emulated or survey.parameters.get("const.build.ver.physical", "").startswith("emulated")
-    record.save(board={**about, "emulated": emulated, "facts": survey.as_json()})
+    record.save(board={**about, "emulated": board.emulated or survey.is_emulated, "facts": survey.as_json()})
     check_fit(session, board, request, survey)
     engine = choose_engine(session, board, survey, request.options.run_engine, request.options.conditions)
     record.save(run_engine={"name": engine.name, "reason": engine.reason})

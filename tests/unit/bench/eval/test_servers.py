@@ -31,6 +31,7 @@ class Running:
 
     url: str
     ends_with: Exception | None = None
+    emulated: bool = True
 
     def check(self) -> None:
         if self.ends_with is not None:

@@ -53,10 +53,12 @@ def lab_host(folder: Path) -> Iterator[LabHost]:
 
 
 def know_host(home: Path, sshd: LoopbackSshd, *names: str) -> None:
-    """Lets OpenSSH of the user with that home know a host by `names`, and by its key."""
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh/config").write_text(
-        f"Host {' '.join(names)}\n  HostName 127.0.0.1\n  Port {sshd.port}\n  User {getpass.getuser()}\n"
-        f"  IdentityFile {sshd.folder}/user\n"
-    )
-    (home / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {(sshd.folder / 'host.pub').read_text()}")
+    """Lets OpenSSH of the user with that home know a host by `names`, and by its key; beside those that it knows."""
+    (home / ".ssh").mkdir(parents=True, exist_ok=True)
+    with (home / ".ssh/config").open("a") as file:
+        file.write(
+            f"Host {' '.join(names)}\n  HostName 127.0.0.1\n  Port {sshd.port}\n  User {getpass.getuser()}\n"
+            f"  IdentityFile {sshd.folder}/user\n"
+        )
+    with (home / ".ssh/known_hosts").open("a") as file:
+        file.write(f"[127.0.0.1]:{sshd.port} {(sshd.folder / 'host.pub').read_text()}")

@@ -70,7 +70,7 @@ QUESTIONS = FlagGroup(
         "budgets": "Limits of tokens under which answers are judged, such as 64,128,256.",
         "max-tokens": "Limit of whole answers, from which those under the budgets are cut.",
         "told": "Which part of each budget `--prompt budget` tells the model.",
-        "concurrency": "How many questions at once; for servers with OpenAI's interface only.",
+        "concurrency": "How many questions at once; for servers with OpenAI's interface, or as many as --slots.",
         "until-width": "Stop when the 95 % interval of the accuracy is so narrow from end to end, such as 0.05.",
         "anyway": "Go on with a chat template that does not fit the model; the result is then not valid.",
     },

@@ -80,10 +80,17 @@ class Board(Protocol):
         """The computer that has the board, itself as a board over SSH; None when it is this one, or there is none."""
 
     def shell(
-        self, script: str, *, deadline: Deadline, folder: str = "", on_output: OnOutput | None = None
+        self,
+        script: str,
+        *,
+        deadline: Deadline,
+        folder: str = "",
+        on_output: OnOutput | None = None,
+        says_start: bool = False,
     ) -> ShellResult:
         """Runs a shell script in one round trip, with closed standard input, in `folder` of the board.
 
+        With `says_start` the script, which must be one of our own, prints ``$_started`` as its first line.
         On the deadline or on Ctrl-C the whole process group on the board is ended. Raises DeadlineExpired,
         LostConnection (the exit status never arrived), PermissionOnBoard, NoBoard, …
         """

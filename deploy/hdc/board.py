@@ -121,14 +121,20 @@ class HdcBoard:
         return self.hdc.emulated
 
     def shell(
-        self, script: str, *, deadline: Deadline, folder: str = "", on_output: OnOutput | None = None
+        self,
+        script: str,
+        *,
+        deadline: Deadline,
+        folder: str = "",
+        on_output: OnOutput | None = None,
+        says_start: bool = False,
     ) -> ShellResult:
         """See `Board.shell`. A script that is too long for an argument is pushed as a file first."""
         if "\0" in script:
             raise UsageError("A command for a board cannot contain a NUL character.")
 
         def wrap(token: str) -> str:
-            return wrap_command(script, token, folder or "/")
+            return wrap_command(script, token, folder or "/", says_start=says_start)
 
         word = wrap(new_token())
         if len(os.fsencode(word)) >= ARGUMENT_LIMIT or (self.host is not None and not self.host.takes([word])):

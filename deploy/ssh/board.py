@@ -107,9 +107,15 @@ class SshBoard:
         return dataclasses.replace(profile, device_dir=self._device_dir or self._ask_folder(profile.device_dir))
 
     def shell(
-        self, script: str, *, deadline: Deadline, folder: str = "", on_output: OnOutput | None = None
+        self,
+        script: str,
+        *,
+        deadline: Deadline,
+        folder: str = "",
+        on_output: OnOutput | None = None,
+        says_start: bool = False,
     ) -> ShellResult:
-        """See `Board.shell`. A script that is too long for an argument is sent as a file first."""
+        """See `Board.shell`. A script that is too long for an argument is sent as a file first; none says its start itself."""
         if "\0" in script:
             raise UsageError("A command for a board cannot contain a NUL character.")
         token = new_token()

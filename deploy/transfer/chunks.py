@@ -48,6 +48,7 @@ from deploy.transfer.store import (
     SLOWEST_LINK,
     StoredFile,
     file_changed,
+    joined_path,
     parts_folder,
     store_folder,
 )
@@ -98,16 +99,25 @@ def send_in_chunks(
     room: int | None,
     deadline: Deadline,
     reach: Callable[[int], None],
+    when_proven: Callable[[], None] | None = None,
 ) -> Grown:
     """Sends what the board lacks of `file`; `tool` hashes there, `room` is what chunks may take up in bytes.
 
-    With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece. `reach` is told how
-    many bytes of the file are there. When this raises, the next call goes on at the last chunk.
+    With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece, and `when_proven`
+    may be called when all of it is there and right, before hdc has ended. `reach` is told how many bytes of the file are there. When this raises, the next call goes on at the last chunk.
     Raises TransferError, TransferStalled, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection,
     NotEnoughSpace (here), …
     """
     push = _Push(
-        session=session, board=board, file=file, tool=tool, agent=agent, room=room, deadline=deadline, reach=reach
+        session=session,
+        board=board,
+        file=file,
+        tool=tool,
+        agent=agent,
+        room=room,
+        deadline=deadline,
+        reach=reach,
+        when_proven=when_proven,
     )
     try:
         return push.run()
@@ -132,6 +142,7 @@ class _Push:
     room: int | None
     deadline: Deadline
     reach: Callable[[int], None]
+    when_proven: Callable[[], None] | None
     joined: int = 0
     sent: int = 0
     size: int = field(default_factory=lambda: SMALLEST_CHUNK)
@@ -174,7 +185,7 @@ class _Push:
         if self.splitter.differs:
             self._throw_away()
             raise file_changed(self.file.local)
-        name = self.file.sha256 if self.taken_in else f"{self.folder}/joined"
+        name = self.file.sha256 if self.taken_in else joined_path(self.file)
         proven = self.streamed or (self.splitter.proven and not self.taken_in)
         return Grown(bytes_sent=self.sent, found_as=name, proven=proven)
 
@@ -182,7 +193,13 @@ class _Push:
         """Leaves `joined` at what the board has; False when nothing could be sent in this way."""
         try:
             streamed = send_followed(
-                self.session, self.board, self.file, agent=self.agent, deadline=self.deadline, reach=self.reach
+                self.session,
+                self.board,
+                self.file,
+                agent=self.agent,
+                deadline=self.deadline,
+                reach=self.reach,
+                when_proven=self.when_proven,
             )
         except NoSpaceOnBoard:
             with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
@@ -196,7 +213,7 @@ class _Push:
             return False
         if streamed.differs and self.file.has_changed:
             raise file_changed(self.file.local)
-        if streamed.whole and not streamed.differs:
+        if streamed.taken or (streamed.whole and not streamed.differs):
             self.sent += self.file.size
             self.joined = self.file.size
             self.streamed = streamed.verified == self.file.size

@@ -27,7 +27,7 @@ class Arrived:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of files that were to be taken into the store: names by outcome, and the bytes left on the board.
+    """What became of files that were to be taken into the store: names by outcome, and the bytes left where one was wrong.
 
     `without_mode` are those that were put into place, and cannot have their mode there.
     """

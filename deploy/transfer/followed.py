@@ -22,7 +22,7 @@ from deploy.board.script import quote
 from deploy.transfer import store
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.stall import StallWatch
-from deploy.transfer.store import Digests, StoredFile, parts_folder, store_folder
+from deploy.transfer.store import Digests, StoredFile, joined_path, parts_folder, store_folder
 
 LAG = 8 * 1024 * 1024
 """How far behind its end a growing file is hashed: the daemon has several writes under way, which may end in any order."""
@@ -45,6 +45,8 @@ class Followed:
     """Whether a byte after the verified ones is wrong."""
     failure: OhforgeError | None = None
     """Why it was broken off."""
+    taken: bool = False
+    """Whether `when_proven` took it: then it does not matter what hdc said."""
 
 
 def send_followed(
@@ -55,16 +57,30 @@ def send_followed(
     agent: str,
     deadline: Deadline,
     reach: Callable[[int], None],
+    when_proven: Callable[[], None] | None = None,
 ) -> Followed | None:
     """Sends `file` to ``joined`` in its folder of parts; `agent` is the agent's path there.
 
     None when some of it is there already, or the agent cannot follow it: then nothing was sent. `reach` is told how many
-    bytes are verified. Raises what `Board.send` raises, but for what a second try may mend: that is in the answer; and
+    bytes are verified; `when_proven` is called in a thread of its own once all are, while hdc still ends, and its errors
+    are raised. Raises what `Board.send` raises, but for what a second try may mend: that is in the answer; and
     TransferStalled.
     """
     follower = _Follower(board, file, agent, deadline)
-    with ThreadPoolExecutor(2) as pool, follower.ended_by_errors():
-        following = pool.submit(follower.follow, fresh=True, reach=reach)
+    proving: list[Future[bool]] = []
+    with ThreadPoolExecutor(3) as pool, follower.ended_by_errors():
+
+        def reach_and_prove(count: int) -> None:
+            reach(count)
+            if count == file.size and when_proven is not None:
+                proving.append(pool.submit(prove, when_proven))
+
+        def prove(take: Callable[[], None]) -> bool:
+            if proven := not _differs(file.beginnings, follower.found):
+                take()
+            return proven
+
+        following = pool.submit(follower.follow, fresh=True, reach=reach_and_prove)
         if not follower.is_ready(following):
             return None
         expected = pool.submit(lambda: file.beginnings)
@@ -80,20 +96,25 @@ def send_followed(
         follower.hear = watch.hear
         try:
             with watch.watching():
-                board.send(file.local, f"{follower.folder}/joined", deadline=watch.end.hold(deadline))
+                board.send(file.local, follower.path, deadline=watch.end.hold(deadline))
         except (TransferError, LostConnection) as error:
             failure = error
             follower.early_end.end_after(0)
         with contextlib.suppress(OhforgeError):  # What was not hashed on the way is hashed afterwards.
             following.result()
         here, there = expected.result(), dict(follower.found)
+        taken = any(proof.result() for proof in proving)
         if failure is None and _differs(here, there):
             # Whatever was written late, or out of order, is there now.
             follower.found.clear()
             follower.follow(fresh=False, reach=lambda count: None)
             there = follower.found
     return Followed(
-        verified=_agreed(here, there), whole=failure is None, differs=_differs(here, there), failure=failure
+        verified=_agreed(here, there),
+        whole=failure is None,
+        differs=_differs(here, there),
+        failure=failure,
+        taken=taken,
     )
 
 
@@ -120,8 +141,8 @@ class _Follower:
     """Is told how many bytes are there, every second."""
 
     @property
-    def folder(self) -> str:
-        return f"{store_folder(self.board.profile)}/{parts_folder(self.file)}"
+    def path(self) -> str:
+        return f"{store_folder(self.board.profile)}/{joined_path(self.file)}"
 
     def follow(self, *, fresh: bool, reach: Callable[[int], None]) -> None:
         """Runs until all is hashed. `fresh`: nothing of the file is there yet."""
@@ -150,7 +171,7 @@ class _Follower:
             lag=LAG if fresh else 0,
             idle=round(IDLE_SECONDS * 1000),
         )
-        self.board.shell(script, deadline=self.early_end.hold(self.deadline), on_output=take)
+        self.board.shell(script, deadline=self.early_end.hold(self.deadline), on_output=take, says_start=True)
 
     def is_ready(self, following: Future[None]) -> bool:
         """Waits until the file may be sent; False when it may not."""
@@ -160,7 +181,7 @@ class _Follower:
 
     def ask_size(self) -> int | None:
         """How many bytes are there; None when the board does not say."""
-        question = f"wc -c <{quote(f'{self.folder}/joined')}"
+        question = f"wc -c <{quote(self.path)}"
         with contextlib.suppress(OhforgeError, ValueError):
             return int(
                 self.board.shell(question, deadline=self.deadline.within(ASK_SECONDS, "the size of a file")).text

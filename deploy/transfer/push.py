@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -32,7 +32,7 @@ from deploy.board.script import quote
 from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, survey_board
 from deploy.hdc.paths import check_board_path, check_local_file
 from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
-from deploy.transfer.confirm import Arrived, confirm_files
+from deploy.transfer.confirm import Arrived, Verdict, confirm_files
 from deploy.transfer.links import Links
 from deploy.transfer.placement import FileToPlace, Placement
 from deploy.transfer.progress import progress_shown
@@ -44,6 +44,7 @@ from deploy.transfer.store import (
     file_changed,
     hash_in_background,
     is_stored,
+    joined_path,
     needs_proof,
     part_path,
     question_about,
@@ -287,12 +288,16 @@ def _send_and_confirm(
         room = survey.free_bytes - SPARE_BYTES - _lacking(to_send, survey.parts)
     sent: dict[str, int] = {}
     for attempt in (1, 2):
-        with staged(session, board, to_send, _store):
-            arrived = _send_all(session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent)
         there = [Arrived(file=file, found_as=file.sha256) for file in unproven]
-        verdict = confirm_files(
-            board, [*arrived, *there], tool=survey.hash_command, deadline=deadline, placement=placement
-        )
+
+        def confirm(arrived: Sequence[Arrived], there: Sequence[Arrived] = there) -> Verdict:
+            files = [*arrived, *there]
+            return confirm_files(board, files, tool=survey.hash_command, deadline=deadline, placement=placement)
+
+        with staged(session, board, to_send, _store):
+            verdict = _send_all(
+                session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent, confirm=confirm
+            )
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
         if not wrong:
             return sent, verdict.without_mode
@@ -327,12 +332,14 @@ def _send_all(
     room: int | None,
     deadline: Deadline,
     sent: dict[str, int],
-) -> list[Arrived]:
-    """Sends files and says where they are on the board; adds to `sent` what that took."""
+    confirm: Callable[[Sequence[Arrived]], Verdict],
+) -> Verdict:
+    """Sends files and has them confirmed; adds to `sent` what that took."""
     total = sum(file.size for file in files)
     arrived: list[Arrived] = []
+    verdicts: list[Verdict] = []
     if not files:
-        return arrived
+        return confirm(arrived)
     title = f"sending to {board.serial}"
     remove_abandoned_spools()
     session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
@@ -345,6 +352,10 @@ def _send_all(
                 def reach(there: int, before: int = done) -> None:
                     progress.reach(before + there)
 
+                def confirm_early(last: StoredFile = file) -> None:
+                    joined = Arrived(file=last, found_as=joined_path(last), proven=True)
+                    verdicts.append(confirm([*arrived, joined]))
+
                 grown = send_in_chunks(
                     session,
                     board,
@@ -354,6 +365,7 @@ def _send_all(
                     room=room,
                     deadline=deadline,
                     reach=reach,
+                    when_proven=confirm_early if file is files[-1] else None,
                 )
                 took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
             else:
@@ -368,7 +380,7 @@ def _send_all(
             arrived.append(place)
             done += file.size
             progress.reach(done)
-    return arrived
+    return verdicts[0] if verdicts else confirm(arrived)
 
 
 def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:

@@ -116,6 +116,11 @@ def parts_folder(file: StoredFile) -> str:
     return f"{file.fingerprint}.parts"
 
 
+def joined_path(file: StoredFile) -> str:
+    """Where that of it which is verified lies, below the store."""
+    return f"{parts_folder(file)}/joined"
+
+
 def question_about(files: Sequence[StoredFile], large: Sequence[StoredFile]) -> Question:
     """What tells whether the board has `files`, and parts of those that are `large`, without a wait for their hashes."""
     return Question(

@@ -55,7 +55,13 @@ class LocalBoard:
         return sorted(path.name for path in self.store.glob("*") if not path.name.endswith(".ok"))
 
     def shell(
-        self, script: str, *, deadline: Deadline, folder: str = "", on_output: OnOutput | None = None
+        self,
+        script: str,
+        *,
+        deadline: Deadline,
+        folder: str = "",
+        on_output: OnOutput | None = None,
+        says_start: bool = False,
     ) -> ShellResult:
         self.calls.append("shell")
         self.on_shell(script)

@@ -1,8 +1,9 @@
 /* `follow`: SHA-256 of a file while it is being written, so that it is known as soon as the last byte is there.
  *
- * Prints "ready"; then for each whole step, and at the end, a line with an offset and the digest of all bytes before it;
+ * Prints "ready" (with --echo after what its standard input says, in one write); then for each whole step, and at the end, a line with an offset and the digest of all bytes before it;
  * and every second "there" and how many bytes the file has: so a link that stands still is told from a slow one.
- * When nothing is added for the idle time, or the file gets shorter: "stopped" and the offset, and status 1. */
+ * When nothing is added for the idle time, or the file gets shorter: "stopped" and the offset, and status 1.
+ * What was hashed is on its way to the storage at once, and all of it is there when the last digest is printed. */
 #include "agent.h"
 #include "sha256.h"
 
@@ -18,7 +19,7 @@
 
 #define READ_BYTES (256 * 1024)
 #define POLL_MS 5
-#define SETTLE_US 50000 /* from the file's full size to its last bytes: writes before them may still be under way */
+#define SETTLE_US 20000 /* from the last change of the whole file to its last bytes: writes before them may be under way */
 #define MOST_BYTES ((uint64_t)1 << 60)
 #define TELL_US 1000000
 #define NICE 10 /* the daemon, which writes the file, goes first */
@@ -29,6 +30,7 @@ struct follow {
     uint64_t step;
     uint64_t lag; /* bytes at the end that are not read while it grows: they may be written out of order */
     uint64_t idle_ms;
+    bool echo;
 };
 
 static struct follow read_options(int argc, char **argv) {
@@ -43,6 +45,8 @@ static struct follow read_options(int argc, char **argv) {
             asked.lag = parse_number("--lag", value, MOST_BYTES);
         else if ((value = option_value(argc, argv, &i, "--idle")))
             asked.idle_ms = parse_number("--idle", value, UINT32_MAX);
+        else if (strcmp(argv[i], "--echo") == 0)
+            asked.echo = true;
         else if (argv[i][0] == '-')
             usage_error("follow has no option %s", argv[i]);
         else if (asked.name)
@@ -64,9 +68,9 @@ static void tell(uint64_t offset, const struct sha256 *sha) {
     fflush(stdout);
 }
 
-/* How far a file of which so much is there, since that moment, may be read. */
-static uint64_t readable(const struct follow *asked, uint64_t there, uint64_t since) {
-    if (there >= asked->size && (asked->lag == 0 || now_us() - since >= SETTLE_US)) return asked->size;
+/* How far a file of which so much is there, and that was changed last at that moment, may be read. */
+static uint64_t readable(const struct follow *asked, uint64_t there, uint64_t changed) {
+    if (there >= asked->size && (asked->lag == 0 || now_us() - changed >= SETTLE_US)) return asked->size;
     return there > asked->lag ? there - asked->lag : 0;
 }
 
@@ -79,14 +83,18 @@ static bool wait_a_moment(void) {
 /* Hashes what is there between `at` and `limit`, up to the next step; the new offset, or `at` when nothing could be read. */
 static uint64_t take(int fd, const struct follow *asked, struct sha256 *sha, uint64_t at, uint64_t limit) {
     static uint8_t buffer[READ_BYTES];
-    uint64_t next = at - at % asked->step + asked->step;
-    if (limit > next) limit = next;
-    uint64_t wanted = limit - at < READ_BYTES ? limit - at : READ_BYTES;
+    uint64_t next = at - at % asked->step + asked->step, until = limit < next ? limit : next;
+    uint64_t wanted = until - at < READ_BYTES ? until - at : READ_BYTES;
     ssize_t count = pread(fd, buffer, (size_t)wanted, (off_t)at);
     if (count <= 0) return at;
     sha256_add(sha, buffer, (size_t)count);
     at += (uint64_t)count;
-    if (at == next || at == asked->size) tell(at, sha);
+    bool whole = at == asked->size;
+    if (whole) fsync(fd);
+    /* Not the last step just before the end: over TCP the end would wait until that is acknowledged, 40 ms. */
+    if (whole || (at == next && (limit < asked->size || asked->size - at >= asked->step))) tell(at, sha);
+    /* Else the daemon, which ends with fsync, finds all of it still to be written. */
+    if (at == next) sync_file_range(fd, (off_t)(at - asked->step), (off_t)asked->step, SYNC_FILE_RANGE_WRITE);
     return at;
 }
 
@@ -98,22 +106,26 @@ int follow_command(int argc, char **argv) {
         return STATUS_FAILED;
     }
     setpriority(PRIO_PROCESS, 0, NICE);
+    for (int c; asked.echo && (c = getchar()) != EOF;) putchar(c);
     puts("ready");
     fflush(stdout);
     struct sha256 sha;
     sha256_begin(&sha, sha256_best_engine());
-    uint64_t at = 0, most = 0, grown = now_us(), read_at = grown, told_at = grown;
+    uint64_t at = 0, most = 0, grown = now_us(), changed = grown, read_at = grown, told_at = grown;
     struct stat status;
+    struct timespec written = {0};
     while (at < asked.size) {
         if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < at) break;
         uint64_t there = (uint64_t)status.st_size;
         if (there > most) most = there, grown = now_us();
+        if (status.st_mtim.tv_sec != written.tv_sec || status.st_mtim.tv_nsec != written.tv_nsec)
+            written = status.st_mtim, changed = now_us();
         if (now_us() - told_at >= TELL_US) {
             printf("there %llu\n", (unsigned long long)there);
             fflush(stdout);
             told_at = now_us();
         }
-        uint64_t limit = readable(&asked, there, grown), before = at;
+        uint64_t limit = readable(&asked, there, changed), before = at;
         if (limit > at) at = take(fd, &asked, &sha, at, limit);
         if (at > before) {
             read_at = now_us();

@@ -22,7 +22,7 @@ const char *const agent_arch = "x86_64";
 static const char usage[] =
     "usage: ohforge-agent version\n"
     "       ohforge-agent hash [--portable] FILE...\n"
-    "       ohforge-agent follow --size BYTES [--step BYTES] [--lag BYTES] [--idle MS] FILE\n"
+    "       ohforge-agent follow --size BYTES [--step BYTES] [--lag BYTES] [--idle MS] [--echo] FILE\n"
     "       ohforge-agent measure [--buffer BYTES] [--file BYTES] [--passes N] [--threads N] FOLDER\n"
     "       ohforge-agent run [--deadline MS] [--grace MS] [--sample MS] [--pin] [--cwd DIR] [--cpus LIST] [--nice N]\n"
     "                         [--limit NAME=VALUE]... [--env NAME=VALUE]... [--unset NAME]... [--merge] -- PROGRAM [WORD...]\n";

@@ -38,7 +38,7 @@ def test_a_growing_file_is_hashed_to_its_end(agent: Agent, tmp_path: Path, out_o
         assert process.stdout.readline() == b"ready\n"
         grow(path, content, 10, out_of_order)
         said = process.stdout.read().decode().splitlines()
-    ends = (300_000, 600_000, 900_000, len(content))
+    ends = (300_000, 600_000, len(content))  # All is there when 900,000 are hashed.
     assert said == [f"{end} {hashlib.sha256(content[:end]).hexdigest()}" for end in ends]
     assert process.returncode == 0
 
@@ -68,6 +68,17 @@ def test_nobody_is_followed_for_when_nobody_listens(native_agent: Agent, tmp_pat
         process.stdout.close()
         process.stdout = None
         assert process.wait(timeout=LIMIT_SECONDS) != 0
+
+
+def test_what_its_input_says_comes_first_and_in_one_write(native_agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = native_agent.command("follow", "--size", "9", "--idle", "100", "--echo", tmp_path / "file")
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"begun\n")
+        process.stdin.close()
+        assert os.read(process.stdout.fileno(), 1000) == b"begun\nready\n"
+        assert process.stdout.read() == b"stopped 0\n"
 
 
 def test_every_second_it_says_how_much_is_there(native_agent: Agent, tmp_path: Path) -> None:

@@ -104,6 +104,20 @@ def test_a_command_that_knows_the_token_cannot_say_how_it_ended() -> None:
     assert (reader.status, reader.output) == ("4", f"{TOKEN}:X:0\n{TOKEN}:P:1:{TOKEN}\n".encode())
 
 
+def test_a_script_that_says_its_start_itself_comes_with_its_first_output() -> None:
+    script = 'echo "$_started\nready"; cat; exit 3'
+    with subprocess.Popen(
+        [SHELL, "-c", wrap_command(script, TOKEN, says_start=True).strip()], stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdout is not None
+        first = os.read(process.stdout.fileno(), 1000)
+        reader = MarkerReader(TOKEN)
+        reader.feed(first)
+        assert (reader.stage, reader.pid, reader.output) == (Stage.RUNNING, process.pid, b"ready\n")
+        reader.feed(process.stdout.read())
+    assert (reader.status, reader.output) == ("3", b"ready\n")
+
+
 def test_the_secret_of_the_end_can_be_read_nowhere() -> None:
     read_all = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; set"
     done = subprocess.run(

@@ -22,19 +22,20 @@ from deploy.transfer.push import TransferSummary, place_files
 from deploy.transfer.store import hash_beginnings
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import changing, parts_of
+from tests.support.waiting import wait_until
 
 STEP = 10_000
 CONTENT = os.urandom(95_000)
 NAME = hashlib.sha256(CONTENT).hexdigest()
 PARTS = parts_of(CONTENT)
 AGENT = """#!/bin/sh
-# hash -: as the agent does. follow --size N --step N --lag N --idle MS FILE: likewise, on a file that is whole at once.
+# hash -: as the agent does. follow --size N --step N --lag N --idle MS --echo FILE: likewise, on a file that is whole at once.
 if [ "$1" = hash ]; then
   cat >"$0.in"; set -- $(sha256sum <"$0.in"); echo "$1 $(($(wc -c <"$0.in"))) -"; exit
 fi
-size=$3 step=$5 file=${10}
+size=$3 step=$5 file=${11}
 echo "$*" >>"$0.calls"
-echo ready
+cat; echo ready
 i=0
 until [ $(($(wc -c <"$file"))) -ge $size ]; do i=$((i + 1)); [ $i -lt 40 ] || { echo stopped 0; exit 1; }; sleep 0.05; done
 at=0
@@ -129,6 +130,21 @@ def test_a_file_is_sent_while_it_is_hashed_here(
     assert push(session, board, file).bytes_sent == len(CONTENT)
     assert arrived(board) == CONTENT
     assert board.stored() == [NAME]
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_what_is_proven_is_put_into_place_before_hdc_has_ended(
+    session: Session, board: LocalBoard, file: Path, ends_well: bool
+) -> None:
+    def wait_for_it(there: Path) -> None:
+        wait_until("the file in its place", (board.folder / "target/model.bin").exists)
+        if not ends_well:
+            raise LostConnection("the link ended")
+
+    board.on_send = first_send(wait_for_it)
+    assert push(session, board, file).bytes_sent == len(CONTENT)
+    assert arrived(board) == CONTENT
+    assert (board.stored(), board.calls.count("send")) == ([NAME], 1)
 
 
 def test_its_hash_is_waited_for_when_the_board_has_a_file_of_its_size(

@@ -103,8 +103,9 @@ def send_in_chunks(
 ) -> Grown:
     """Sends what the board lacks of `file`; `tool` hashes there, `room` is what chunks may take up in bytes.
 
-    With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece, and `when_proven`
-    may be called when all of it is there and right, before hdc has ended. `reach` is told how many bytes of the file are there. When this raises, the next call goes on at the last chunk.
+    With an `agent`, which is its path on the board, a file of which nothing is there goes in one piece; then `when_proven` is
+    called as soon as all of it is there and right, before hdc has ended. `reach` is told how many bytes of the file are
+    there. When this raises, the next call goes on at the last chunk.
     Raises TransferError, TransferStalled, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection,
     NotEnoughSpace (here), …
     """

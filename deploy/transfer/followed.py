@@ -46,7 +46,7 @@ class Followed:
     failure: OhforgeError | None = None
     """Why it was broken off."""
     taken: bool = False
-    """Whether `when_proven` took it: then it does not matter what hdc said."""
+    """Whether `when_proven` was called: then it does not matter what hdc said."""
 
 
 def send_followed(
@@ -57,13 +57,12 @@ def send_followed(
     agent: str,
     deadline: Deadline,
     reach: Callable[[int], None],
-    when_proven: Callable[[], None] | None = None,
+    when_proven: Callable[[], None] | None,
 ) -> Followed | None:
     """Sends `file` to ``joined`` in its folder of parts; `agent` is the agent's path there.
 
     None when some of it is there already, or the agent cannot follow it: then nothing was sent. `reach` is told how many
-    bytes are verified; `when_proven` is called in a thread of its own once all are, while hdc still ends, and its errors
-    are raised. Raises what `Board.send` raises, but for what a second try may mend: that is in the answer; and
+    bytes are verified, and `when_proven` is called once all are, while hdc still ends. Raises what `Board.send` raises, but for what a second try may mend: that is in the answer; and
     TransferStalled.
     """
     follower = _Follower(board, file, agent, deadline)
@@ -75,9 +74,10 @@ def send_followed(
             if count == file.size and when_proven is not None:
                 proving.append(pool.submit(prove, when_proven))
 
-        def prove(take: Callable[[], None]) -> bool:
-            if proven := not _differs(file.beginnings, follower.found):
-                take()
+        def prove(go_on: Callable[[], None]) -> bool:
+            proven = not _differs(file.beginnings, follower.found)
+            if proven:
+                go_on()
             return proven
 
         following = pool.submit(follower.follow, fresh=True, reach=reach_and_prove)

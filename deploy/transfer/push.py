@@ -10,6 +10,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -337,13 +338,13 @@ def _send_all(
     """Sends files and has them confirmed; adds to `sent` what that took."""
     total = sum(file.size for file in files)
     arrived: list[Arrived] = []
-    verdicts: list[Verdict] = []
+    early: list[Future[Verdict]] = []
     if not files:
         return confirm(arrived)
     title = f"sending to {board.serial}"
     remove_abandoned_spools()
     session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
-    with session.console.progress(title, total) as progress:
+    with session.console.progress(title, total) as progress, ThreadPoolExecutor(1) as confirming:
         done = 0
         for file in files:
             progress.say(file.local.name)
@@ -354,7 +355,7 @@ def _send_all(
 
                 def confirm_early(last: StoredFile = file) -> None:
                     joined = Arrived(file=last, found_as=joined_path(last), proven=True)
-                    verdicts.append(confirm([*arrived, joined]))
+                    early.append(confirming.submit(confirm, [*arrived, joined]))
 
                 grown = send_in_chunks(
                     session,
@@ -380,7 +381,7 @@ def _send_all(
             arrived.append(place)
             done += file.size
             progress.reach(done)
-    return verdicts[0] if verdicts else confirm(arrived)
+    return early[0].result() if early else confirm(arrived)
 
 
 def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:

@@ -84,7 +84,7 @@ def run_model(model: Model, arch: str, options: argparse.Namespace) -> str:
     for number, (value, stated) in enumerate(zip(model.inputs, described.answer["inputs"], strict=True)):
         file = options.work / "inputs" / f"{number}.npy"
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.save(file, as_stated(value, stated))
+        np.save(file, as_stated(value, stated, channels_last=model.channels_last))
         words += ["--input", f"{number}={file}"]
     said = invoke(
         *("board.run", model.path, "--board", BOARDS[arch], "--toolchain", "zig", *words),

@@ -42,6 +42,9 @@ PROFILES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 """CMake's names for build types → cargo's profile, and what of it is changed."""
 FOLDERS = {"release": "release", "dev": "debug"}
 NO_STANDARD_LIBRARY = re.compile(r"can't find crate for `(?:core|std)`")
+UNKNOWN_TARGET = re.compile(r"could not find specification for target", re.IGNORECASE)
+LIBRARY_OF_ALL = "libcore-*.rlib"
+"""What even a program without std is made with."""
 ASK_SECONDS = 60.0
 NOT_OF_THE_SHELL = ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET")
 """Variables that would win over the configuration, even when they are empty."""
@@ -62,6 +65,7 @@ class Cargo:
             for name, content in programs.items():
                 write_atomic(job.tree / PROGRAMS / name, content, mode=0o755)
             write_atomic(job.tree / CONFIGURATION, text)
+        _require_library(session, job, target)
         with session.console.progress(f"compiling {job.title}", unit="steps"):
             result = session.runner.run(
                 ["env", *(word for name in NOT_OF_THE_SHELL for word in ("-u", name)), *_words(session, job, target)],
@@ -109,6 +113,33 @@ def render_configuration(job: BuildJob) -> str:
     )
 
 
+def _require_library(session: Session, job: BuildJob, target: str) -> None:
+    """Before cargo fetches crates and compiles what runs on this machine, which takes minutes. Raises HostToolMissing."""
+    if _makes_its_own_library(job.tree / COPY):
+        return
+    # In the project's folder, for it may pin a toolchain of rustup's.
+    asked = session.runner.run(
+        [_find_rustc(_find_cargo()), "--print", "target-libdir", "--target", target],
+        deadline=Deadline.after(ASK_SECONDS, "rustc's folder of libraries"),
+        cwd=job.tree / COPY,
+    )
+    if UNKNOWN_TARGET.search(asked.error_text):
+        raise HostToolMissing(
+            f"rustc does not know the target {target}, so {job.title} cannot be built: it is {_versions(_find_cargo())}.",
+            remedy=f"Install a newer Rust: `rustup update stable` and `rustup target add {target}`.",
+        )
+    if asked.ok and not any(Path(asked.text.strip()).glob(LIBRARY_OF_ALL)):
+        raise _lacks_library(job, target)
+
+
+def _makes_its_own_library(source: Path) -> bool:
+    """Whether cargo is told to (`-Zbuild-std`), or unstable features are asked for, with which a program may need none."""
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    files = [folder / name for folder in (source / ".cargo", home) for name in ("config.toml", "config")]
+    told = any("build-std" in file.read_text(errors="replace") for file in files if file.is_file())
+    return told or any(os.environ.get(name) for name in ("RUSTC_BOOTSTRAP", "CARGO_UNSTABLE_BUILD_STD"))
+
+
 def _words(session: Session, job: BuildJob, target: str) -> list[str]:
     words = [_find_cargo(), "build", "--config", str(job.tree / CONFIGURATION), "--target", target]
     words += ["--target-dir", str(job.tree / "target"), "--profile", PROFILES[job.build_type][0], "-j", str(job.jobs)]
@@ -137,22 +168,29 @@ def _environment(job: BuildJob, target: str) -> dict[str, str]:
 
 def _explain(result: Result, job: BuildJob, target: str) -> Exception:
     if NO_STANDARD_LIBRARY.search(result.error_text):
-        return HostToolMissing(
-            f"rustc has no standard library for {target}, so {job.title} cannot be built.",
-            remedy=f"Install it: `rustup target add {target}` (Debian's rustc has none for it), then build again.",
-        )
+        return _lacks_library(job, target)
     return explain_failure(result, "Compiling", job)
+
+
+def _lacks_library(job: BuildJob, target: str) -> HostToolMissing:
+    return HostToolMissing(
+        f"rustc has no standard library for {target}, so {job.title} cannot be built.",
+        remedy=f"Install it: `rustup target add {target}` (Debian's rustc has none for it), then build again.",
+    )
 
 
 @functools.cache
 def _versions(cargo: str) -> str:
     """cargo and the rustc that it uses; a folder may pin another one with rustup, which is taken then all the same."""
-    rustc = shutil.which(os.environ.get("RUSTC", "rustc")) or str(Path(cargo).with_name("rustc"))
     said = [
         RealRunner().run([program, "--version"], deadline=Deadline.after(ASK_SECONDS, f"{program}'s version")).text
-        for program in (cargo, rustc)
+        for program in (cargo, _find_rustc(cargo))
     ]
     return ", ".join(" ".join(text.split()) for text in said)
+
+
+def _find_rustc(cargo: str) -> str:
+    return shutil.which(os.environ.get("RUSTC", "rustc")) or str(Path(cargo).with_name("rustc"))
 
 
 def _find_cargo() -> str:

@@ -172,10 +172,6 @@ def read_tensor(table: Table, index: int) -> MsTensor:
         if table.scalar(10, "?")
         else COMPRESSIONS.get(compression, f"kind {compression}" if compression else ""),
         external=external,
-        scales=_count_scales(table, index),
+        # Whether one is marked as made is nothing to MindSpore Lite: its converter 2.2 leaves that out for weights.
+        scales=table.byte_count(7),
     )
-
-
-def _count_scales(table: Table, index: int) -> int:
-    first = next(table.tables(7, f"quantisation of tensor {index} part"), None)
-    return table.byte_count(7) if first is not None and bool(first.scalar(6, "?")) else 0

@@ -100,11 +100,14 @@ def i32s(values: Sequence[int]) -> Items:
 
 
 def quantised(
-    scales: Sequence[float], zeros: Sequence[int]
+    scales: Sequence[float], zeros: Sequence[int], *, made: bool = True
 ) -> dict[int, Scalar | Items | str | Table | Sequence[Table]]:
-    """The slot of a tensor whose integers stand for (integer - zero) * scale: one for all, or one for each channel."""
+    """The slot of a tensor whose integers stand for (integer - zero) * scale: one for all, or one for each channel.
+
+    `made` is a mark that MindSpore Lite writes for activations, and for weights in some versions only.
+    """
     pairs = zip(scales, zeros, strict=True)
-    return {7: [Table({0: Scalar("d", scale), 1: i32(zero), 6: boolean(True)}) for scale, zero in pairs]}
+    return {7: [Table({0: Scalar("d", scale), 1: i32(zero), 6: boolean(made)}) for scale, zero in pairs]}
 
 
 def i64_matrix(rows: Sequence[Sequence[int]]) -> Table:

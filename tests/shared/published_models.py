@@ -44,6 +44,8 @@ class Model:
     outputs: Sequence[Array]
     relative: float
     absolute: float
+    channels_last: bool = False
+    """Whether the inputs are published as the model takes them."""
     refused: str = ""
     """What the converter said; there is no file then."""
 
@@ -65,6 +67,7 @@ def fetch_published(session: Session, row: dict[str, Any], folder: Path) -> Mode
         ],
         relative=row["relative"],
         absolute=row["absolute"],
+        channels_last=row.get("channels_last", False),
     )
 
 
@@ -123,10 +126,12 @@ def _arrays(folder: Path, kind: str) -> list[Array]:
     return [np.load(path) for path in paths]
 
 
-def as_stated(value: Array, stated: dict[str, Any]) -> Array:
+def as_stated(value: Array, stated: dict[str, Any], *, channels_last: bool = False) -> Array:
     """As the model's input is: the converter turns NCHW into NHWC, and whole numbers of 64 bits into 32."""
     shape = stated["shape"]
-    if stated["layout"] == "NHWC" and len(shape) == 4:
+    if channels_last:
+        value = value.reshape(shape)
+    elif stated["layout"] == "NHWC" and len(shape) == 4:
         batch, height, width, channels = shape
         if value.shape in ((batch * height * width * channels,), (batch, channels, height, width)):
             value = value.reshape(batch, channels, height, width).transpose(0, 2, 3, 1)

@@ -29,6 +29,11 @@ def test_a_published_picture_in_nchw_order_gets_its_channels_last() -> None:
     )
 
 
+def test_a_picture_that_is_published_with_its_channels_last_stays_so() -> None:
+    stated = {"shape": [1, 1, 2, 3], "layout": "NHWC", "dtype": "float32"}
+    assert as_stated(np.float32([1, 3, 5, 2, 4, 6]), stated, channels_last=True).tolist() == [[[[1, 3, 5], [2, 4, 6]]]]
+
+
 def test_what_is_no_picture_is_fed_as_it_is() -> None:
     published = np.arange(6, dtype=np.int64).reshape(2, 3)
     fed = as_stated(published, {"shape": [2, 3], "layout": "NHWC", "dtype": "int32"})

@@ -13,7 +13,7 @@ enum { MAX_ITEMS = 200000, TEXT_LIMIT = 120 };
 enum { GRAPH_INPUTS = 3, GRAPH_OUTPUTS = 4, GRAPH_NODES = 6, GRAPH_TENSORS = 7, GRAPH_SUBGRAPHS = 8, GRAPH_OBFUSCATED = 9 };
 enum { TENSOR_TYPE = 1, TENSOR_DIMS = 2, TENSOR_FORMAT = 3, TENSOR_DATA = 6, TENSOR_QUANTISATION = 7, TENSOR_NAME = 9,
        TENSOR_HUFFMAN = 10, TENSOR_COMPRESSION = 11, TENSOR_EXTERNAL = 12 };
-enum { QUANT_SCALE = 0, QUANT_ZERO = 1, QUANT_MADE = 6, QUANT_FACTOR = 7, QUANT_OFFSET = 8 };
+enum { QUANT_SCALE = 0, QUANT_ZERO = 1, QUANT_FACTOR = 7, QUANT_OFFSET = 8 };
 enum { NODE_NAME = 0, NODE_PRIMITIVE = 2, NODE_INPUTS = 3, NODE_OUTPUTS = 4 };
 
 typedef struct Loader {
@@ -173,7 +173,7 @@ static bool widen(Loader *loader, const Node *node, size_t input, FbTable table)
     Tensor *tensor = node->inputs[input];
     size_t inner = (size_t)tensor_count(tensor), axis = scaled_axis(node, input);
     FbVector quant = fb_vector(table, TENSOR_QUANTISATION, 4);
-    if (!quant.count || !fb_bool(fb_table_item(table, quant, 0), QUANT_MADE, false)) return true;
+    if (!quant.count) return true;
     if (quant.count > 1) {
         if (axis >= tensor->rank || dimension(tensor, axis) != quant.count)
             return refuse(loader, "node %.100s (%s): weights with %zu scales, which do not fit their shape", node->name,

@@ -14,6 +14,7 @@ import pytest
 from core.deadline import Deadline
 from core.errors import HostToolMissing
 from core.session import Session
+from native.build.cargo import TARGETS
 from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from native.build.job import first_errors
 from tests.shared.standin_sdk import runtime_tree, standin_sdk
@@ -23,11 +24,16 @@ from toolchains.host_toolchain import ToolchainChoice
 STAND_IN = """\
 #!{python}
 # Stands in for cargo: links what a Rust program would be with the linker that it is told, and leaves what cargo leaves.
+# Stands in for rustc too, which has the libraries of some targets in a folder beside it.
 import json, os, pathlib, shutil, subprocess, sys, tomllib
 words = sys.argv[1:]
 if words == ["--version"]:
     sys.exit(print("cargo 1.0 (stand-in)"))
 told = dict(zip(words, words[1:]))
+if told.get("--print") == "target-libdir":
+    if pathlib.Path("unknown").exists():
+        sys.exit(f'error: error loading target specification: could not find specification for target "{told["--target"]}"')
+    sys.exit(print(pathlib.Path(__file__).parent.parent / "lib/rustlib" / told["--target"] / "lib"))
 if pathlib.Path("broken").exists():
     sys.exit("error[E0463]: can't find crate for `std`")
 configuration = tomllib.loads(pathlib.Path(told["--config"]).read_text())
@@ -84,10 +90,15 @@ def project(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
+    for target in TARGETS.values():
+        (tmp_path / "lib/rustlib" / target / "lib").mkdir(parents=True)
+        (tmp_path / "lib/rustlib" / target / "lib/libcore-0123456789abcdef.rlib").touch()
     for name in ("cargo", "rustc"):
         (tmp_path / "bin" / name).write_text(STAND_IN.replace("{python}", sys.executable))
         (tmp_path / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("RUSTC_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo-home"))
     # What a shell may have would win over the configuration.
     monkeypatch.setenv("RUSTFLAGS", "")
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "elsewhere"))
@@ -133,7 +144,41 @@ def test_cargo_is_told_target_linker_and_flags_and_its_programs_are_the_products
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_target_without_its_library_is_told_with_the_command_that_brings_it(session: Session, project: Path) -> None:
+def test_a_target_without_its_library_is_told_before_cargo_begins(
+    session: Session, project: Path, tmp_path: Path, shared_cache: Path
+) -> None:
+    shutil.rmtree(tmp_path / "lib/rustlib/armv7-unknown-linux-ohos")
+    with pytest.raises(HostToolMissing, match="no standard library for armv7-unknown-linux-ohos") as caught:
+        build(session, project, "ohos", "arm32", str(standin_sdk(shared_cache, "5.0.0")))
+    assert "`rustup target add armv7-unknown-linux-ohos`" in caught.value.remedy
+    assert not list(session.settings.builds.rglob("told.json"))
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_rustc_that_is_older_than_the_target_is_told_so(
+    session: Session, project: Path, tmp_path: Path, shared_cache: Path
+) -> None:
+    (project / "unknown").touch()
+    with pytest.raises(HostToolMissing, match="does not know the target aarch64-unknown-linux-ohos") as caught:
+        build(session, project, "ohos", "arm64", str(standin_sdk(shared_cache, "5.0.0")))
+    assert "cargo 1.0 (stand-in)" in caught.value.message
+    assert "`rustup update stable`" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_project_that_makes_its_own_standard_library_is_let_try(
+    session: Session, project: Path, tmp_path: Path, shared_cache: Path
+) -> None:
+    shutil.rmtree(tmp_path / "lib")
+    (project / ".cargo").mkdir()
+    (project / ".cargo/config.toml").write_text('[unstable]\nbuild-std = ["std"]\n')
+    assert printed_by(session, build(session, project, "zig", "arm64"), shared_cache) == "from C\n"
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_what_cargo_says_of_a_missing_library_is_told_with_the_command_that_brings_it(
+    session: Session, project: Path
+) -> None:
     (project / "broken").touch()
     with pytest.raises(HostToolMissing, match="no standard library for aarch64-unknown-linux-musl") as caught:
         build(session, project, "zig", "arm64")
@@ -160,6 +205,22 @@ def test_without_cargo_that_is_said(
     with pytest.raises(HostToolMissing, match="cargo, which is not on this machine") as caught:
         build(session, project, "zig", "arm64")
     assert "rustup" in caught.value.remedy
+
+
+def test_the_real_rustc_is_asked_before_an_ordinary_program_is_compiled(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its target is one of which no distribution has the library, and which rustup adds only by its name."""
+    rustc = shutil.which("rustc")
+    if rustc is None:
+        pytest.skip("rustc is not installed")
+    monkeypatch.delenv("RUSTC_BOOTSTRAP", raising=False)
+    words = [rustc, "--print", "target-libdir", "--target", TARGETS["zig", "arm32"]]
+    folder = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout.strip()
+    if Path(folder).is_dir():
+        pytest.skip(f"rustc has the library of {TARGETS['zig', 'arm32']}")
+    with pytest.raises(HostToolMissing, match="no standard library for armv7-unknown-linux-musleabihf"):
+        build(session, project, "zig", "arm32")
 
 
 @pytest.mark.parametrize(("toolchain", "arch"), [("zig", "arm64"), ("ohos", "arm64"), ("zig", "arm32")])

@@ -35,13 +35,17 @@ def split_of(sizes: int) -> ModelWriter:
 
 
 def product_of(
-    weights: np.ndarray[tuple[int, ...], np.dtype[np.generic]], *, data_type: type = np.float32, scales: int = 0
+    weights: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
+    *,
+    data_type: type = np.float32,
+    scales: int = 0,
+    made: bool = True,
 ) -> ModelWriter:
     model = ModelWriter()
     x = model.add_input("x", (2, 6), data_type)
     w = model.add_constant(weights)
     if scales:
-        model.tensors[w].extra = quantised([0.5] * scales, [0] * scales)
+        model.tensors[w].extra = quantised([0.5] * scales, [0] * scales, made=made)
     model.mark_output(ops.matmul(model, x, w))
     return model
 
@@ -73,6 +77,7 @@ MODELS: dict[str, tuple[Callable[[], ModelWriter], tuple[str, ...]]] = {
     "Split with three inputs": (lambda: split_of(2), ("Split with 3 inputs and 2 outputs",)),
     "weights in half precision": (lambda: product_of(WEIGHTS.astype(np.float16)), ()),
     "weights in int8, one scale": (lambda: product_of(WEIGHTS, scales=1), ()),
+    "weights in int8, scales that are not marked as made": (lambda: product_of(WEIGHTS, scales=4, made=False), ()),
     "weights in int16, a scale for each column": (lambda: product_of(WEIGHTS.astype(np.int16), scales=4), ()),
     "weights in int8 without a scale": (
         lambda: product_of(WEIGHTS),

@@ -115,7 +115,9 @@ class DaskPool:
             words = (self._mark, board, self._shop, what, argument)
             outcome = self._client.run(call_aside, *words, workers=[worker])[worker]
         except (Exception, asyncio.CancelledError) as error:  # Of Dask itself: what boards raise is within an outcome.
-            outcome = Outcome(error=LostConnection(f"The worker has not answered: {error!r}."))
+            outcome = Outcome(
+                error=LostConnection(f"The worker that has the board {board} has not answered: {error!r}.")
+            )
         self._back.put((board, number, outcome))
 
     # workers of a scheduler --------------------------------------------------------------------------

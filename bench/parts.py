@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.record_kind import RecordKind
 from bench.request import BenchOutcome, BenchRequest
 from bench.spread.dask_pool import DaskPool
 from bench.spread.here import shop_of
@@ -24,11 +25,19 @@ from bench.spread.there import ThereShop, pack_folder, unpack_folder
 from core.errors import AllBoardsLost, Interrupted, NotEnoughSpace, OhforgeError
 from core.interrupts import termination_as_interrupt
 from core.record_folder import RecordFolder, make_record_folder, now, plain_name
-from core.session import Session
+from core.session import PROJECT, Session
 from deploy.run.record import recorded
 
 SCHEMA = 1
 KIND = "bench-parts"
+RECORD = RecordKind(
+    name=KIND,
+    schema=SCHEMA,
+    schema_file=PROJECT / "docs" / "bench-parts.schema.json",
+    title="benches of several boards",
+    maker="ohforge bench.llama --boards",
+    where="Name the folder that it has shown.",
+)
 PARTS = "parts"
 Measure = Callable[[Session, BenchRequest], BenchOutcome]
 
@@ -47,6 +56,11 @@ class PartsOutcome:
     def as_json(self) -> dict[str, Any]:
         """The answer of ``bench.llama --boards … --json``."""
         return {"record": str(self.record), "parts": self.content["parts"]}
+
+
+def read_parts(folder: Path) -> dict[str, Any]:
+    """The record of benches of several boards. Raises InvalidData for a record of another kind or form."""
+    return RECORD.read(folder)
 
 
 def measure_parts(
@@ -165,7 +179,7 @@ class _Parts:
     def enough(self) -> str:
         return ""
 
-    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
+    def failed(self, board: str, error: OhforgeError, given_up: bool, left: Sequence[str]) -> None:
         self._set(board, state="failed", error=error.as_json())
         self._console.warn(f"board {board}: {error.message}" + (" It is given up." if given_up else ""))
 

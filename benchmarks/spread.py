@@ -10,7 +10,7 @@ import functools
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class Counting:
     def enough(self) -> str:
         return ""
 
-    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
+    def failed(self, board: str, error: OhforgeError, given_up: bool, left: Sequence[int]) -> None:
         raise error
 
 

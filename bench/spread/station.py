@@ -96,7 +96,10 @@ class Station:
         return self._thread.is_alive() and not self._ending.is_set()
 
     def close(self) -> None:
-        """Ends what is open when its last call has come back."""
+        """Ends what is open when its last piece of work is done; what it only looks at or opens, at once."""
+        if self._called is not None and self._called.what != DO:
+            self.interrupt()
+            return
         self._ending.set()
         self._calls.put(None)
         self._thread.join(END_SECONDS)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from bench.spread.dask_pool import DaskPool
 from bench.spread.here import shop_of
+from bench.spread.spread import Spread
 from bench.spread.station import DO, LOOK, OPEN, Opened, Outcome, Station
 from core.session import Session
+from tests.support.far_shop import Squares
 from tests.support.waiting import wait_until
 
 SECONDS = 20.0
@@ -75,3 +78,37 @@ def call(pool: DaskPool, what: str, argument: Any) -> Outcome:
     pool.send("a", what, argument)
     ((_, outcome),) = pool.wait(SECONDS)
     return outcome
+
+
+@dataclass(frozen=True)
+class SlowToOpen:
+    """See `bench.spread.station.Shop`. Board b does not open before it is interrupted."""
+
+    opening: ClassVar[threading.Event] = threading.Event()
+    ends: ClassVar[list[str]] = []
+
+    def look(self, session: Session, board: str) -> Mapping[str, Any]:
+        return {}
+
+    @contextlib.contextmanager
+    def open(self, session: Session, board: str) -> Iterator[Opened]:
+        if board == "b":
+            self.opening.set()
+            try:
+                until = time.monotonic() + SECONDS
+                while time.monotonic() < until:
+                    time.sleep(0.01)
+                self.ends.append("by itself")
+            except KeyboardInterrupt:
+                self.ends.append("interrupted")
+                raise
+        yield Opened(about={}, do=lambda number: self.opening.wait(SECONDS) and number, end=None)
+
+
+def test_nobody_waits_for_a_board_that_is_still_being_opened_when_nothing_is_left_to_do(session: Session) -> None:
+    pytest.importorskip("distributed")
+    work = Squares()
+    with DaskPool(session, ("a", "b"), SlowToOpen()) as pool:
+        assert Spread(pool, work).run(range(3)) == ""
+    assert [number for number, _ in work.found] == [0, 1, 2]
+    assert (work.by, SlowToOpen.ends) == ({"a": 3}, ["interrupted"])

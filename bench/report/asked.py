@@ -22,7 +22,8 @@ NEEDED: Mapping[str, type | tuple[type, ...]] = {
 }
 """What a line of an answer must have to be shown."""
 SHOWN_IDS = 8
-"""Questions that are named in a cell."""
+"""Questions that are named in a line."""
+MOVED = {"left": "left to others", "taken_over": "taken over"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +155,17 @@ def _boards(asked: Asked, boards: Sequence[Mapping[str, Any]]) -> Iterator[Block
                 if board["median_seconds"] is not None
                 else Cell(text="-"),
                 Cell(text=str(board["failures"]), value=board["failures"], tone=BAD if board["failures"] else None),
-                *(_ids(board[key]) for key in ("left", "taken_over")),
+                *(Cell(text=str(len(board[key])), value=len(board[key])) for key in ("left", "taken_over")),
             ]
             for board in boards
         ],
-        numeric=frozenset(range(2, 7)),
+        numeric=frozenset(range(2, 9)),
     )
+    moved = [
+        f"{board['board']}, {said}: {_ids(board[key])}" for board in boards for key, said in MOVED.items() if board[key]
+    ]
+    if moved:
+        yield Notice(tone=NOTE, title="Questions that went from board to board", lines=moved)
 
 
 def _share(share: Mapping[str, float]) -> Cell:
@@ -167,10 +173,9 @@ def _share(share: Mapping[str, float]) -> Cell:
     return Cell(text=text, value=share["value"])
 
 
-def _ids(ids: Sequence[str]) -> Cell:
+def _ids(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - SHOWN_IDS} more" if len(ids) > SHOWN_IDS else ""
-    named = f"{len(ids)}: {', '.join(ids[:SHOWN_IDS])}{more}" if ids else "0"
-    return Cell(text=named, value=len(ids))
+    return f"{', '.join(ids[:SHOWN_IDS])}{more}"
 
 
 def _environment(asked: Asked) -> Iterator[tuple[str, str]]:

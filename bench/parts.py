@@ -5,26 +5,39 @@ No number is made of two boards' samples: repetitions of a configuration stay on
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.record_kind import RecordKind
 from bench.request import BenchOutcome, BenchRequest
 from bench.spread.dask_pool import DaskPool
 from bench.spread.here import shop_of
 from bench.spread.kind import check_alike, kind_of_board
 from bench.spread.spread import Spread
+from bench.spread.station import Shop
+from bench.spread.there import ThereShop, pack_folder, unpack_folder
 from core.errors import AllBoardsLost, Interrupted, NotEnoughSpace, OhforgeError
 from core.interrupts import termination_as_interrupt
 from core.record_folder import RecordFolder, make_record_folder, now, plain_name
-from core.session import Session
+from core.session import PROJECT, Session
 from deploy.run.record import recorded
 
 SCHEMA = 1
 KIND = "bench-parts"
+RECORD = RecordKind(
+    name=KIND,
+    schema=SCHEMA,
+    schema_file=PROJECT / "docs" / "bench-parts.schema.json",
+    title="benches of several boards",
+    maker="ohforge bench.llama --boards",
+    where="Name the folder that it has shown.",
+)
 PARTS = "parts"
 Measure = Callable[[Session, BenchRequest], BenchOutcome]
 
@@ -45,10 +58,23 @@ class PartsOutcome:
         return {"record": str(self.record), "parts": self.content["parts"]}
 
 
+def read_parts(folder: Path) -> dict[str, Any]:
+    """The record of benches of several boards. Raises InvalidData for a record of another kind or form."""
+    return RECORD.read(folder)
+
+
 def measure_parts(
-    session: Session, request: BenchRequest, instrument: str, measure: Measure, boards: Sequence[str]
+    session: Session,
+    request: BenchRequest,
+    instrument: str,
+    measure: Measure,
+    boards: Sequence[str],
+    *,
+    scheduler: str = "",
 ) -> PartsOutcome:
     """Measures on each board; what fails on one does not stop the others, and is gone on with by itself.
+
+    With a Dask scheduler's address its workers have the boards, and measure; their records come here.
 
     Raises UnlikeBoards, AllBoardsLost when not one bench came to its end, and what ends all: Interrupted, NotEnoughSpace.
     """
@@ -71,16 +97,12 @@ def measure_parts(
         },
     )
 
-    def do(session: Session, board: str, _: str) -> dict[str, Any]:
-        inner = session.with_settings(runs_dir=str(folder / PARTS / plain_name(board)))
-        return _measure_one(inner, dataclasses.replace(request, board=board, ask=False), measure)
-
     work = _Parts(session, record)
     with (
         recorded(record),
         termination_as_interrupt(),
-        shop_of(do, kind_of_board) as shop,
-        DaskPool(session, boards, shop) as pool,
+        _shop(request, measure, folder, scheduler) as shop,
+        DaskPool(session, boards, shop, scheduler=scheduler) as pool,
     ):
         Spread(pool, work, may=lambda board, item: board == item).run(boards)
         if not any(part["state"] == "done" for part in record.content["parts"]):
@@ -91,6 +113,30 @@ def measure_parts(
     outcome = PartsOutcome(record=folder, content=record.content)
     record.end("done" if outcome.all_done else "failed")
     return outcome
+
+
+@contextlib.contextmanager
+def _shop(request: BenchRequest, measure: Measure, folder: Path, scheduler: str) -> Iterator[Shop]:
+    if scheduler:
+        yield ThereShop(do=functools.partial(_measure_there, request, measure, folder.name), look=kind_of_board)
+        return
+    with shop_of(functools.partial(_measure_here, request, measure, folder), kind_of_board) as shop:
+        yield shop
+
+
+def _measure_here(
+    request: BenchRequest, measure: Measure, folder: Path, session: Session, board: str, _: str
+) -> dict[str, Any]:
+    inner = session.with_settings(runs_dir=str(folder / PARTS / plain_name(board)))
+    return _measure_one(inner, dataclasses.replace(request, board=board, ask=False), measure)
+
+
+def _measure_there(
+    request: BenchRequest, measure: Measure, name: str, session: Session, board: str, _: str
+) -> dict[str, Any]:
+    """The record stays with the board too, in the same place below its computer's runs, to be gone on with there."""
+    found = _measure_here(request, measure, session.settings.runs / name, session, board, _)
+    return {**found, "packed": pack_folder(Path(found["record"]))} if found["record"] else found
 
 
 def _measure_one(session: Session, request: BenchRequest, measure: Measure) -> dict[str, Any]:
@@ -125,7 +171,7 @@ class _Parts:
         return item
 
     def came(self, board: str, item: str, value: Mapping[str, Any]) -> bool:
-        self._set(board, **value)
+        self._set(board, **self._brought(board, value))
         said = value["error"]["message"] if value["error"] else f"done, {'valid' if value['valid'] else 'NOT VALID'}"
         self._console.info(f"board {board}: {said}")
         return False
@@ -133,9 +179,18 @@ class _Parts:
     def enough(self) -> str:
         return ""
 
-    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
+    def failed(self, board: str, error: OhforgeError, given_up: bool, left: Sequence[str]) -> None:
         self._set(board, state="failed", error=error.as_json())
         self._console.warn(f"board {board}: {error.message}" + (" It is given up." if given_up else ""))
+
+    def _brought(self, board: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """The same with the record here, when it came from another computer."""
+        known = dict(value)
+        if packed := known.pop("packed", None):
+            place = self._record.folder / PARTS / plain_name(board)
+            unpack_folder(packed, place)
+            known["record"] = str(place / Path(known["record"]).name)
+        return known
 
     def _set(self, board: str, **values: Any) -> None:
         parts = [{**part, **values} if part["board"] == board else part for part in self._record.content["parts"]]

@@ -1,15 +1,16 @@
-"""What spreading work over boards costs: 10,000 questions that take no time, on two boards, by Dask's threads.
+"""What spreading work over boards costs: 10,000 questions that take no time, on 1, 2 and 10 boards, by Dask's threads.
 
-Baseline: the same calls in a plain loop. Goal: at most 5 ms of computing more for each; what the clock says is shown beside it.
+Baseline: the same calls in a plain loop. Goal: at most 5 ms more for each by the clock; what it computes is shown beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from core.errors import OhforgeError
 from core.session import Session
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+BOARDS = (1, 2, 10)
 GOAL = 0.005
 
 
@@ -61,7 +63,7 @@ class Counting:
     def enough(self) -> str:
         return ""
 
-    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
+    def failed(self, board: str, error: OhforgeError, given_up: bool, left: Sequence[int]) -> None:
         raise error
 
 
@@ -73,27 +75,30 @@ def plain() -> list[int]:
     return [answer(item) for item in range(COUNT)]
 
 
-def spread() -> list[int]:
+def spread(boards: int) -> list[int]:
     work = Counting()
     with tempfile.TemporaryDirectory() as folder:
         session = Session().with_settings(cache_dir=folder)
-        with DaskPool(session, ("a", "b"), Nothing()) as pool:
+        with DaskPool(session, [f"board-{number}" for number in range(boards)], Nothing()) as pool:
             Spread(pool, work).run(range(COUNT))
     return sorted(work.found)
 
 
 def main() -> None:
-    seconds = {}
-    for name, way in (("plain loop", plain), ("two boards", spread)):
-        cpu, clock = time.process_time(), time.perf_counter()
-        assert way() == list(range(COUNT))
-        seconds[name] = time.process_time() - cpu
-        shown = f"{1000 * seconds[name] / COUNT:.4f} ms of computing an item"
-        print(f"{name}: {shown}, {1000 * (time.perf_counter() - clock) / COUNT:.4f} ms by the clock")
-    more = (seconds["two boards"] - seconds["plain loop"]) / COUNT
-    print(f"more for each: {1000 * more:.2f} ms (goal: at most {1000 * GOAL:g} ms)")
-    if more > GOAL:
+    baseline = measure("plain loop", plain)
+    most = max(measure(f"boards: {boards}", functools.partial(spread, boards)) for boards in BOARDS) - baseline
+    print(f"more for each: {1000 * most:.2f} ms (goal: at most {1000 * GOAL:g} ms)")
+    if most > GOAL:
         sys.exit("the goal is missed")
+
+
+def measure(name: str, way: Callable[[], list[int]]) -> float:
+    """Seconds of the clock an item."""
+    cpu, clock = time.process_time(), time.perf_counter()
+    assert way() == list(range(COUNT))
+    computed, passed = time.process_time() - cpu, time.perf_counter() - clock
+    print(f"{name}: {1000 * computed / COUNT:.4f} ms of computing an item, {1000 * passed / COUNT:.4f} ms by the clock")
+    return passed / COUNT
 
 
 if __name__ == "__main__":

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from commands.command import Answer, FlagGroup, command
-from commands.words import ARCH_HELP, BOARD_HELP, CPU_HELP, TOOLCHAIN, read_boards, read_duration
+from commands.words import (
+    ARCH_HELP,
+    BOARD_HELP,
+    CPU_HELP,
+    SCHEDULER_HELP,
+    TOOLCHAIN,
+    read_boards,
+    read_duration,
+)
 from core.errors import RunError, UsageError
 from toolchains.host_toolchain import ToolchainChoice
 
@@ -33,6 +41,7 @@ class Discipline:
     resume: str = ""
     yes: bool | None = None
     boards: str = ""
+    scheduler: str = ""
 
     def read(
         self, session: Session, choice: ToolchainChoice, models: list[str], board: str, **own: Any
@@ -83,6 +92,7 @@ DISCIPLINE = FlagGroup(
         "resume": "Go on with a bench that did not come to its end: its folder, its name below runs/, or latest.",
         "yes": "Do not ask on a terminal before more than a minute is spent.",
         "boards": "Boards of one kind, such as lab-1,lab-2, that are all measured at once, each by itself; needs Dask.",
+        "scheduler": SCHEDULER_HELP,
     },
 )
 MODEL_HELP = "file, or a name that `ohforge model.list` shows; may be given again."
@@ -146,9 +156,7 @@ def llama(
         request = discipline.read(
             session, choice, model or [], board, n_prompt=n_prompt, n_gen=n_gen, axes=axes, completions=completions
         )
-    return _perform(
-        session, replace(request, anyway=anyway), measure_llama, would_measure_llama, "llama", discipline.boards
-    )
+    return _perform(session, replace(request, anyway=anyway), measure_llama, would_measure_llama, "llama", discipline)
 
 
 @command(
@@ -188,7 +196,7 @@ def mslite(
         check_loops(loops, warm_up)
         axes = read_axes(device=device, fp16=fp16)
         request = discipline.read(session, choice, model or [], board, loops=loops, warm_up=warm_up, axes=axes)
-    return _perform(session, request, measure_mslite, would_measure_mslite, "mslite", discipline.boards)
+    return _perform(session, request, measure_mslite, would_measure_mslite, "mslite", discipline)
 
 
 def _perform(
@@ -197,21 +205,27 @@ def _perform(
     measure: Callable[[Session, BenchRequest], BenchOutcome],
     would_measure: Callable[[Session, BenchRequest], list[Would]],
     instrument: str,
-    boards: str,
+    discipline: Discipline,
 ) -> Answer:
     from commands.show_bench import show_bench
-    from core.dry import tell
+    from core.dry import Would, tell
 
-    named = read_boards(boards)
+    named = read_boards(discipline.boards, discipline.scheduler)
     if named and (request.board or request.resume):
         raise UsageError(
             "--boards goes neither with --board nor with --resume.", remedy="Go on with each part by itself."
         )
+    if session.dry and discipline.scheduler:  # What lacks there, that computer alone knows.
+        where = f"boards {', '.join(named)} of {discipline.scheduler}"
+        would = [
+            Would(action="measure", what=f"{model} by bench.{instrument}", where=where) for model in request.models
+        ]
+        return Answer(tell(session.console, would))
     if session.dry:
         every = [replace(request, board=board) for board in named] or [request]
         return Answer(tell(session.console, [would for each in every for would in would_measure(session, each)]))
     if named:
-        return _measure_parts(session, request, instrument, measure, named)
+        return _measure_parts(session, request, instrument, measure, named, discipline.scheduler)
     outcome = measure(session, request)
     show_bench(session.console, outcome)
     return Answer(outcome.as_json())
@@ -223,11 +237,12 @@ def _measure_parts(
     instrument: str,
     measure: Callable[[Session, BenchRequest], BenchOutcome],
     boards: tuple[str, ...],
+    scheduler: str,
 ) -> Answer:
     from bench.parts import measure_parts
     from commands.show_bench import show_parts
 
-    outcome = measure_parts(session, request, instrument, measure, boards)
+    outcome = measure_parts(session, request, instrument, measure, boards, scheduler=scheduler)
     show_parts(session.console, outcome)
     return Answer(outcome.as_json(), exit_status=0 if outcome.all_done else RunError.category.value)
 

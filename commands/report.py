@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     changes=True,
     dry=True,
     help={
-        "run": "Folder of a bench's record, its name below runs/, or latest; may be given again.",
+        "run": "Folder of the record of a bench or an evaluation, its name below runs/, or latest; may be given again.",
         "output": "File to write; default: report.html or report.md here, report-emulated.… where times are qemu's.",
         "format": "html or md; default: by the ending of --output, else html.",
         "force": "Replace a file that is no report.",
@@ -29,13 +29,12 @@ def report(
     format: str = "",
     force: bool = False,
 ) -> Answer:
-    """Make a page of one or several benches: verdict, speeds, drawings, memory, environment, and how to repeat it."""
-    from bench.record import find_record
-    from bench.report.build import ReportRequest, make_report, would_report
+    """Make a page of benches and evaluations: verdict, speeds, drawings, right answers, boards, memory, environment."""
+    from bench.report.build import ReportRequest, find_shown, make_report, would_report
     from core.dry import tell
 
     request = ReportRequest(
-        records=tuple(find_record(session, name) for name in run or ()),
+        records=tuple(find_shown(session, name) for name in run or ()),
         output=output,
         format=format,
         force=force,
@@ -51,6 +50,7 @@ def report(
             "bytes": made.size,
             "emulated": made.emulated,
             "records": list(run or ()),
+            "boards": {record: list(boards) for record, boards in made.boards.items()},
         }
     )
 

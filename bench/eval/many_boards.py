@@ -117,7 +117,7 @@ class ManyBoards:
         self._spread: Spread[Item] = Spread(pool, self, must_be_there=is_new)
         known = {part["board"]: part for part in record.content.get("parts", ())}
         self._parts: dict[str, dict[str, Any]] = {
-            board: {**known.get(board, _new_part(board)), "given_up": None}
+            board: {**_new_part(board), **known.get(board, {}), "given_up": None}
             for board in dict.fromkeys([*known, *pool.boards])
         }
         kinds = [part["kind"] for part in self._parts.values() if part["kind"] is not None]
@@ -174,20 +174,31 @@ class ManyBoards:
         line, verdicts = value
         self._parts[board]["answers"] += 1
         self._course.take_new(line, verdicts)
-        return not self._course.progress.is_complete(item)
+        if not self._course.progress.is_complete(item):
+            return True
+        self._note_whose(board, item.id)
+        return False
 
     def enough(self) -> str:
         return self._course.end_item()
 
-    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
+    def failed(self, board: str, error: OhforgeError, given_up: bool, left: Sequence[Item]) -> None:
         part = self._parts[board]
         part["failures"] += 1
+        part["left"] = sorted({*part["left"], *(item.id for item in left)})
         self._course.console.warn(
             f"board {board}: {error.message} Its questions go to the others." + (" It is given up." if given_up else "")
         )
         if given_up:
             part["given_up"] = {"code": error.code, "message": error.message}
             self._course.at_once = max(1, sum(part["given_up"] is None for part in self._parts.values()))
+
+    def _note_whose(self, board: str, item: str) -> None:
+        """A question that was left by others is taken over; what a board left and has answered in the end is not left."""
+        part = self._parts[board]
+        part["left"] = [other for other in part["left"] if other != item]
+        if any(item in other["left"] for other in self._parts.values()):
+            part["taken_over"].append(item)
 
     def _save(self) -> None:
         self._record.save(parts=list(self._parts.values()))
@@ -201,4 +212,14 @@ class ManyBoards:
 
 
 def _new_part(board: str) -> dict[str, Any]:
-    return {"board": board, "serial": None, "kind": None, "server": None, "answers": 0, "failures": 0, "given_up": None}
+    return {
+        "board": board,
+        "serial": None,
+        "kind": None,
+        "server": None,
+        "answers": 0,
+        "failures": 0,
+        "left": [],
+        "taken_over": [],
+        "given_up": None,
+    }

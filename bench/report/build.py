@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
+from bench.record import find_record
+from bench.report.asked import asked_sections, boards_of_answers, read_asked
 from bench.report.bench_sections import bench_section
 from bench.report.comparison import comparison_section
 from bench.report.document import Document, Section
 from bench.report.html import GENERATOR, render_html
 from bench.report.markdown import render_markdown
 from bench.report.measured import Measured, read_measured
+from bench.report.spread import boards_of_bench, read_spread, spread_sections
 from bench.report.svg import drawing
 from bench.report.write import check_place, write_page
 from core.dry import Would
@@ -44,6 +49,8 @@ class Report:
     size: int
     emulated: bool
     format: str
+    boards: Mapping[str, Sequence[Mapping[str, Any]]]
+    """By the records' ids, what each board has done, where several did."""
 
 
 def make_report(session: Session, request: ReportRequest) -> Report:
@@ -56,7 +63,9 @@ def make_report(session: Session, request: ReportRequest) -> Report:
     document = _build_document(session, plan)
     text = render_html(document) if plan.format == HTML else render_markdown(document)
     size = write_page(plan.path, text)
-    return Report(path=plan.path.resolve(), size=size, emulated=document.emulated, format=plan.format)
+    pairs = zip(plan.kinds, plan.measured, strict=True)
+    boards = {each.content["id"]: found for kind, each in pairs if (found := kind.boards(each))}
+    return Report(path=plan.path.resolve(), size=size, emulated=document.emulated, format=plan.format, boards=boards)
 
 
 def would_report(request: ReportRequest) -> list[Would]:
@@ -70,7 +79,7 @@ class _Plan:
     """What was read, and where the page is to go."""
 
     kinds: Sequence[Kind]
-    measured: Sequence[Measured]
+    measured: Sequence[Shown]
     format: str
     path: Path
 
@@ -108,9 +117,10 @@ def choose_format(request: ReportRequest) -> str:
 def _build_document(session: Session, plan: _Plan) -> Document:
     measured = plan.measured
     with drawing(session):
-        sections = [comparison_section(measured)] if len(measured) > 1 else []
+        benches = [each for each in measured if isinstance(each, Measured)]
+        sections = [comparison_section(benches)] if len(benches) > 1 else []
         for place, (kind, each) in enumerate(zip(plan.kinds, measured, strict=True)):
-            sections.append(kind.section(each, f"r{place}"))
+            sections += kind.sections(each, f"r{place}")
     return Document(
         title=_title(measured),
         lead=f"Report of ohforge on {', '.join(each.content['id'] for each in measured)}.",
@@ -119,10 +129,10 @@ def _build_document(session: Session, plan: _Plan) -> Document:
     )
 
 
-def _title(measured: Sequence[Measured]) -> str:
+def _title(measured: Sequence[Shown]) -> str:
     emulated = sum(each.emulated for each in measured)
     mark = "" if not emulated else "EMULATED: " if emulated == len(measured) else "EMULATED in part: "
-    return f"{mark}{measured[0].models if len(measured) == 1 else f'{len(measured)} benches'}"
+    return f"{mark}{measured[0].models if len(measured) == 1 else f'{len(measured)} records'}"
 
 
 def kind_of(folder: Path) -> str:
@@ -137,17 +147,48 @@ def kind_of(folder: Path) -> str:
     if kind not in KINDS:
         what = f"a {kind!r:.40}" if kind is not None else "a single run, or of nothing that ohforge knows"
         raise InvalidData(
-            f"{folder} is the record of {what}; reports are about benches.", remedy="`ohforge bench.list` shows those."
+            f"{folder} is the record of {what}; reports are about benches and evaluations.",
+            remedy="`ohforge bench.list` shows benches.",
         )
     return str(kind)
 
 
+class Shown(Protocol):
+    """A record that was read, as far as every page needs it."""
+
+    @property
+    def content(self) -> Mapping[str, Any]: ...
+    @property
+    def emulated(self) -> bool: ...
+    @property
+    def models(self) -> str: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """How records of a kind are read and told of."""
+    """How records of a kind are read and told of. The other functions take what `read` gives."""
 
-    read: Callable[[Path], Measured]
-    section: Callable[[Measured, str], Section]
+    read: Callable[[Path], Shown]
+    sections: Callable[[Any, str], Sequence[Section]]
+    boards: Callable[[Any], Sequence[Mapping[str, Any]]] = lambda shown: ()
+    """What each board has done, for scripts; nothing where one board did all."""
 
 
-KINDS: Mapping[str, Kind] = {"bench": Kind(read=read_measured, section=bench_section)}
+KINDS: Mapping[str, Kind] = {
+    "bench": Kind(read=read_measured, sections=lambda measured, name: [bench_section(measured, name)]),
+    "bench-parts": Kind(read=read_spread, sections=spread_sections, boards=boards_of_bench),
+    "eval": Kind(read=read_asked, sections=asked_sections, boards=boards_of_answers),
+}
+
+
+def find_shown(session: Session, name: str) -> Path:
+    """The folder of a record that can be shown, by path or as it is called below ``runs/``; ``latest``: the newest one.
+
+    Raises UsageError.
+    """
+    if name == "latest":
+        for file in sorted(session.settings.runs.glob(f"*/{FILE}"), reverse=True):
+            with contextlib.suppress(InvalidData, OSError):
+                kind_of(file.parent)
+                return file.parent
+    return find_record(session, name)

@@ -1,6 +1,7 @@
-"""The boards of a pool by Dask: a resource of a worker each, so that one thing at a time is done on a board.
+"""The boards of a pool by Dask: a resource of a worker each, by which it is found.
 
-Without a scheduler's address the workers are threads of this process, which no socket leads to. Else they are processes
+A call goes straight to that worker and back, not through Dask's queue of tasks: its client keeps tasks for 10 ms, in
+which a board would stand still after every answer. That a board does one thing at a time, its station sees to. Without a scheduler's address the workers are threads of this process, which no socket leads to. Else they are processes
 on whatever computers have the boards, each started with the names of its boards as resources.
 """
 
@@ -11,6 +12,7 @@ import contextlib
 import logging
 import queue
 import secrets
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,12 +20,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from bench.spread.station import Outcome, Shop
-from bench.spread.stations import at_board, leave, leave_aside, register
+from bench.spread.stations import call_aside, leave, leave_aside, register
 from core.errors import HostToolMissing, LostConnection, ServerUnreached
 from core.session import Session
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 CONNECT_SECONDS = 20.0
 LOOK_SECONDS = 1.0
@@ -39,8 +41,8 @@ class DaskPool:
         self._mark = secrets.token_hex(8)
         """Tells this pool's calls from those of others on the same workers."""
         self._back: queue.SimpleQueue[tuple[str, int, Outcome]] = queue.SimpleQueue()
-        self._sent: dict[str, tuple[int, Future | None]] = {}
-        """The number of each busy board's call. What comes back with another one is not taken any more."""
+        self._sent: dict[str, tuple[int, str]] = {}
+        """The number of each busy board's call, and the worker that has it. What comes back with another one is not taken any more."""
         self._calls = 0
         self._workers: dict[str, str] = {}
         """Address of the worker that has a board."""
@@ -54,6 +56,7 @@ class DaskPool:
         self._client = self._endings.enter_context(
             _client(self._scheduler, self._session.settings.cache / "dask", self.boards)
         )
+        self._look()
         return self
 
     def __exit__(
@@ -78,24 +81,15 @@ class DaskPool:
     def send(self, board: str, what: str, argument: Any) -> None:
         """See `Pool.send`. The call for a board that no worker has comes back as one that was lost."""
         self._calls += 1
-        number, future = self._calls, None
+        number = self._calls
         self._look_now_and_then()
-        if self._scheduler and board not in self._workers:
-            self._back.put((board, number, self._lost(board)))
+        worker = self._workers.get(board, "")
+        self._sent[board] = number, worker
+        if worker:
+            words = (board, number, worker, what, argument)
+            threading.Thread(target=self._call, args=words, name=f"call of {board}", daemon=True).start()
         else:
-            future = self._client.submit(
-                at_board,
-                self._mark,
-                board,
-                self._shop,
-                what,
-                argument,
-                resources={board: 1},
-                pure=False,
-                key=f"{self._mark}-{number}",
-            )
-            future.add_done_callback(lambda done: self._back.put((board, number, _outcome(done))))
-        self._sent[board] = number, future
+            self._back.put((board, number, self._lost(board)))
 
     def wait(self, seconds: float) -> list[tuple[str, Outcome]]:
         """See `Pool.wait`."""
@@ -116,19 +110,26 @@ class DaskPool:
                     found.append((board, outcome))
         return found
 
+    def _call(self, board: str, number: int, worker: str, what: str, argument: Any) -> None:
+        try:
+            words = (self._mark, board, self._shop, what, argument)
+            outcome = self._client.run(call_aside, *words, workers=[worker])[worker]
+        except (Exception, asyncio.CancelledError) as error:  # Of Dask itself: what boards raise is within an outcome.
+            outcome = Outcome(
+                error=LostConnection(f"The worker that has the board {board} has not answered: {error!r}.")
+            )
+        self._back.put((board, number, outcome))
+
     # workers of a scheduler --------------------------------------------------------------------------
 
     def _look_now_and_then(self) -> None:
         """Finds out which boards have gone with their workers: Dask itself would wait for them without end."""
         if not self._scheduler or time.monotonic() - self._looked_at < LOOK_SECONDS:
             return
-        before = self._workers
         self._look()
-        for board, (number, future) in self._sent.items():
-            if future is not None and (board not in self._workers or self._workers[board] != before.get(board, "")):
+        for board, (number, worker) in self._sent.items():
+            if worker and self._workers.get(board) != worker:
                 self._back.put((board, number, self._lost(board)))
-                with contextlib.suppress(Exception):
-                    future.cancel()
 
     def _look(self) -> None:
         self._looked_at = time.monotonic()
@@ -198,11 +199,3 @@ def _threads(folder: Path, boards: Sequence[str]) -> Iterator[Any]:
         silence_logs=logging.CRITICAL,
     ) as cluster:
         yield cluster
-
-
-def _outcome(future: Future) -> Outcome:
-    try:
-        outcome = future.result()
-    except (Exception, asyncio.CancelledError) as error:  # Of Dask itself: what boards raise is within an outcome.
-        return Outcome(error=LostConnection(f"The worker has not answered: {error!r}."))
-    return outcome if isinstance(outcome, Outcome) else Outcome(error=LostConnection("The worker has not answered."))

@@ -102,13 +102,14 @@ class Dispatcher(Generic[Item]):
             self._waiting.appendleft(board.working_on)
             board.working_on = None
 
-    def failed(self, name: str, error: OhforgeError, now: float = 0.0) -> None:
-        """The board has failed, with an item or before one: what it had goes back to the others.
+    def failed(self, name: str, error: OhforgeError, now: float = 0.0) -> list[Item]:
+        """The board has failed, with an item or before one: what it had goes back to the others, and is returned.
 
         Raises `error` when its item has failed too often, on whatever boards.
         """
         board = self.boards[name]
         item = board.working_on
+        had = [*([] if item is None else [item]), *board.own]
         self._waiting.extendleft(reversed(board.own))
         board.own.clear()
         self.put_back(name)
@@ -122,6 +123,7 @@ class Dispatcher(Generic[Item]):
             board.given_up = error
         else:
             board.ready_at = now + pause
+        return had
 
     def next_ready(self, now: float) -> float | None:
         """Seconds until a board may be tried again; None when none is waited for."""

@@ -79,8 +79,8 @@ class Work(Protocol[Given]):
     def enough(self) -> str:
         """Why nothing more is needed, or empty; asked after each item."""
 
-    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
-        """Hears that a board has failed; what it had goes to others."""
+    def failed(self, board: str, error: OhforgeError, given_up: bool, left: Sequence[Given]) -> None:
+        """Hears that a board has failed; `left` is what it had begun, which goes to others."""
 
 
 NEW, LOOKED, IS_OPEN = range(3)
@@ -118,8 +118,8 @@ class Spread(Generic[Item]):
         while True:
             if not because:
                 self._hand_out()
-            if not self._sent and (because or not self._dispatcher.left):
-                return because
+            if DO not in self._sent.values() and (because or not self._dispatcher.left):
+                return because  # What a board still looks at or opens is for nothing, and nobody waits for it.
             if not self._dispatcher.usable:
                 raise self._all_lost()
             pause = self._dispatcher.next_ready(time.monotonic())
@@ -177,8 +177,8 @@ class Spread(Generic[Item]):
         if what == LOOK and isinstance(error, NoBoard) and self._must_be_there:
             raise error
         self._stages[board] = NEW if what == LOOK else LOOKED
-        self._dispatcher.failed(board, error, time.monotonic())
-        self._work.failed(board, error, self._dispatcher.boards[board].given_up is not None)
+        left = self._dispatcher.failed(board, error, time.monotonic())
+        self._work.failed(board, error, self._dispatcher.boards[board].given_up is not None, left)
 
     def _all_lost(self) -> AllBoardsLost:
         states = self._dispatcher.boards.values()

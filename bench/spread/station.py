@@ -10,9 +10,9 @@ import contextlib
 import ctypes
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.errors import Interrupted, OhforgeError, explain_exception
@@ -55,17 +55,25 @@ class Outcome:
 
 
 LOOK, OPEN, DO = "look", "open", "do"
-Call = tuple[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """What is to be done, and where its own outcome goes: one that nobody waits for any more meets no other call."""
+
+    what: str
+    argument: Any
+    outcome: queue.SimpleQueue[Outcome] = field(default_factory=queue.SimpleQueue)
 
 
 class Station:
-    """One board, for as long as it is needed. Calls come one at a time, from any thread."""
+    """One board, for as long as it is needed. Calls come from any thread, and are done one at a time."""
 
     def __init__(self, session: Session, board: str, shop: Shop, idle_seconds: float | None = None) -> None:
         """`idle_seconds`: without work for so long, it closes by itself; None: never."""
         self._session, self.board, self._shop, self._idle = session, board, shop, idle_seconds
         self._calls: queue.Queue[Call | None] = queue.Queue()
-        self._answers: queue.Queue[Outcome] = queue.Queue()
+        self._called: Call | None = None
         self._opened: Opened | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._live, name=f"board {board}", daemon=True)
@@ -75,11 +83,12 @@ class Station:
         """Has it done, and waits for what comes of it."""
         if self._ending.is_set():
             return Outcome(closed=True)
-        self._calls.put((what, argument))
+        call = Call(what=what, argument=argument)
+        self._calls.put(call)
         while True:
             with contextlib.suppress(queue.Empty):
-                return self._answers.get(timeout=1.0)
-            if not self._thread.is_alive() and self._answers.empty():
+                return call.outcome.get(timeout=1.0)
+            if not self._thread.is_alive() and call.outcome.empty():
                 return Outcome(closed=True)
 
     @property
@@ -87,7 +96,10 @@ class Station:
         return self._thread.is_alive() and not self._ending.is_set()
 
     def close(self) -> None:
-        """Ends what is open when its last call has come back."""
+        """Ends what is open when its last piece of work is done; what it only looks at or opens, at once."""
+        if self._called is not None and self._called.what != DO:
+            self.interrupt()
+            return
         self._ending.set()
         self._calls.put(None)
         self._thread.join(END_SECONDS)
@@ -110,44 +122,50 @@ class Station:
             while self._next_opens():
                 self._work_at_open()
         except KeyboardInterrupt:
-            self._answers.put(Outcome(error=Interrupted(f"The work on board {self.board} was interrupted.")))
+            self._answer(error=Interrupted(f"The work on board {self.board} was interrupted."))
 
     def _next_opens(self) -> bool:
         """Answers calls for which nothing has to be open; whether one has come that opens it."""
         while (call := self._next_call()) is not None:
-            if call[0] == OPEN:
+            if call.what == OPEN:
                 return True
-            if call[0] == DO:
-                self._answers.put(Outcome(closed=True))
+            if call.what == DO:
+                self._answer(closed=True)
                 continue
-            with self._answering() as answer:
-                answer(self._shop.look(self._session, self.board))
+            with self._failure_answered():
+                self._answer(value=self._shop.look(self._session, self.board))
         return False
 
     def _work_at_open(self) -> None:
-        with self._answering() as answer, self._shop.open(self._session, self.board) as self._opened:
+        with self._failure_answered(), self._shop.open(self._session, self.board) as self._opened:
             try:
-                answer(self._opened.about)
+                self._answer(value=self._opened.about)
                 while (call := self._next_call()) is not None:
-                    answer(self._opened.do(call[1]))
+                    self._answer(value=self._opened.do(call.argument))
             finally:
                 self._opened = None
 
     def _next_call(self) -> Call | None:
         try:
-            return self._calls.get(timeout=0.0 if self._ending.is_set() else self._idle)
+            self._called = self._calls.get(timeout=0.0 if self._ending.is_set() else self._idle)
         except queue.Empty:
             self._ending.set()
-            return None
+            self._called = None
+        return self._called
+
+    def _answer(self, **outcome: Any) -> None:
+        if self._called is not None:
+            self._called.outcome.put(Outcome(**outcome))
+            self._called = None
 
     @contextlib.contextmanager
-    def _answering(self) -> Any:
+    def _failure_answered(self) -> Iterator[None]:
         try:
-            yield lambda value: self._answers.put(Outcome(value=value))
+            yield
         except OhforgeError as error:
-            self._answers.put(Outcome(error=error))
+            self._answer(error=error)
         except Exception as error:
-            self._answers.put(Outcome(error=explain_exception(error)))
+            self._answer(error=explain_exception(error))
 
 
 def _raise_in(thread: int, error: type[BaseException]) -> None:

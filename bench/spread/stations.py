@@ -1,4 +1,4 @@
-"""The boards that this process works on for others, by name: one piece of work at a time has each.
+"""The boards that this process works on for others, by name: each for one of them at a time.
 
 This is what runs on Dask's workers, which may be threads of this process or processes on other computers.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.spread.station import Outcome, Shop, Station
 from core.configuration import load_settings
 from core.errors import BoardBusy, Interrupted, OhforgeError
 from core.session import Session
+
+if TYPE_CHECKING:
+    from distributed import Worker
 
 IDLE_SECONDS = 120.0
 """Without a call, after which a board is left that was worked on for another process: that may have been killed."""
@@ -38,6 +41,12 @@ def at_board(mark: str, board: str, shop: Shop, what: str, argument: Any) -> Out
     except OhforgeError as error:
         return Outcome(error=error)
     return station.call(what, argument)
+
+
+async def call_aside(mark: str, board: str, shop: Shop, what: str, argument: Any, dask_worker: Worker) -> Outcome:
+    """As `at_board`, in a thread of the worker, beside the loop that it needs to go on."""
+    words = (mark, board, shop, what, argument)
+    return await asyncio.get_running_loop().run_in_executor(dask_worker.executor, at_board, *words)
 
 
 def leave(mark: str, *, at_once: bool) -> None:

@@ -106,5 +106,5 @@ class _Lanes:
     def enough(self) -> str:
         return ""
 
-    def failed(self, board: str, error: OhforgeError, given_up: bool) -> None:
+    def failed(self, board: str, error: OhforgeError, given_up: bool, left: Sequence[str]) -> None:
         raise error

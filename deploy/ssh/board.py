@@ -48,11 +48,15 @@ from deploy.board.script import (
     stop_unnumbered,
     wrap_command,
 )
-from deploy.ssh.link import SILENT_SECONDS, LinkHadEnded, SshLink
+from deploy.ssh.link import CONNECT_SECONDS, SILENT_SECONDS, LinkHadEnded, SshLink
 
 STOP_SECONDS = 15.0
 ATTEMPTS = Patience(pause=0.5, growth=2, times=3)
 """At connecting anew; a board that is being started refuses at first."""
+GONE_SECONDS = 60.0
+"""After these attempts were in vain, in which it is tried once: each of the many steps that end a run would wait anew."""
+GONE_CONNECT_SECONDS = 2.0
+"""For that one attempt to reach the computer, which may answer nothing at all."""
 LONGEST_COMMAND = 100_000
 """Bytes of a command line as it is sent, quoted; Linux takes 128 KiB as one argument."""
 BLOCK = 1024 * 1024
@@ -98,6 +102,8 @@ class SshBoard:
         self._accept_new = accept_new
         self._opened: SshLink | None = None
         self._opening = threading.Lock()
+        self._gone_at = float("-inf")
+        """When attempts to connect were in vain the last time."""
         self.serial = serial
         self.lender: Lender | None = None
 
@@ -222,11 +228,14 @@ class SshBoard:
             return self._opened
 
     def _open(self, deadline: Deadline) -> SshLink:
-        for pause in (*ATTEMPTS.pauses(), None):
+        is_gone = time.monotonic() - self._gone_at < GONE_SECONDS
+        seconds = GONE_CONNECT_SECONDS if is_gone else CONNECT_SECONDS
+        for pause in (*(() if is_gone else ATTEMPTS.pauses()), None):
             try:
-                return SshLink.open(self.serial, accept_new=self._accept_new)
+                return SshLink.open(self.serial, accept_new=self._accept_new, connect_seconds=seconds)
             except BoardOffline as offline:
                 if pause is None or deadline.expired:
+                    self._gone_at = time.monotonic()
                     raise
                 self._session.console.detail(f"{offline.message} Trying again.")
                 time.sleep(min(pause, deadline.remaining))

@@ -57,17 +57,19 @@ class SshLink:
         threading.Thread(target=self._watch, daemon=True).start()
 
     @classmethod
-    def open(cls, serial: str, *, accept_new: bool = False) -> SshLink:
+    def open(cls, serial: str, *, accept_new: bool = False, connect_seconds: float = CONNECT_SECONDS) -> SshLink:
         """Logs in at the board of that serial, by way of the computers that the user's configuration names.
 
-        With `accept_new` the key of a host that is not known is noted and trusted from then on.
+        With `accept_new` the key of a host that is not known is noted and trusted from then on. `connect_seconds` are
+        for each computer to take the connection, before anything is said.
         Raises BoardOffline, BoardUnauthorised, HostKeyNotTrusted, ConfigurationError.
         """
         clients: list[paramiko.SSHClient] = []
         target = resolve(serial)
         try:
             for hop in (*(resolve(name) for name in target.through), target):
-                clients.append(_log_in(hop, clients[-1] if clients else None, accept_new=accept_new))
+                sock = _connect(hop, clients[-1] if clients else None, connect_seconds)
+                clients.append(_log_in(hop, sock, accept_new=accept_new))
         except BaseException:
             _close_all(clients)
             raise
@@ -225,7 +227,7 @@ def _close_all(clients: Iterable[paramiko.SSHClient]) -> None:
 # logging in ----------------------------------------------------------------------------------------
 
 
-def _log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool) -> paramiko.SSHClient:
+def _log_in(hop: Hop, sock: socket.socket, *, accept_new: bool) -> paramiko.SSHClient:
     import paramiko
 
     class Policy(paramiko.MissingHostKeyPolicy):
@@ -246,7 +248,7 @@ def _log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool) -> pa
         client.connect(
             hop.known_as,
             username=hop.user,
-            sock=_connect(hop, way),
+            sock=sock,
             key_filename=[key for key in hop.keys if Path(key).is_file()] or None,  # type: ignore[arg-type]  # or several
             timeout=CONNECT_SECONDS,
             banner_timeout=CONNECT_SECONDS,
@@ -271,7 +273,7 @@ def _make_transport(*args: object, **options: object) -> paramiko.Transport:
     return transport
 
 
-def _connect(hop: Hop, way: paramiko.SSHClient | None) -> socket.socket:
+def _connect(hop: Hop, way: paramiko.SSHClient | None, seconds: float) -> socket.socket:
     """The bytes of the link, opened directly, through a computer that is logged in to, or by a program."""
     import paramiko
 
@@ -280,10 +282,10 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None) -> socket.socket:
         if way is not None:
             transport = way.get_transport()
             assert transport is not None, "it was logged in to just now"
-            return transport.open_channel("direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=CONNECT_SECONDS)  # type: ignore[return-value]
+            return transport.open_channel("direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=seconds)  # type: ignore[return-value]
         if hop.command:
             return paramiko.ProxyCommand(hop.command)  # type: ignore[return-value]
-        return socket.create_connection((hop.host, hop.port), timeout=CONNECT_SECONDS)
+        return socket.create_connection((hop.host, hop.port), timeout=seconds)
     except (OSError, paramiko.SSHException) as error:
         raise BoardOffline(
             f"The SSH board at {where} cannot be reached: {_reason(error)}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -13,16 +14,25 @@ from typing import Any
 
 import pytest
 
+from bench import parts
 from bench.eval.evaluate import evaluate
 from bench.eval.record import find_eval, read_answers
 from bench.eval.request import EvalRequest
+from bench.parts import measure_parts
+from bench.record import read_bench
 from bench.spread import spread as spreading
 from bench.spread.dask_pool import DaskPool
 from bench.spread.spread import Spread
+from bench.spread.there import ThereShop
+from core.data_file import find_fault
 from core.patience import Patience
+from core.record_folder import check_record
 from core.session import PROJECT, Session
 from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.asked_models import write_questions
+from tests.support.bench_board import bench_of
+from tests.support.dask_lab import dask_scheduler, dask_worker
+from tests.support.far_bench import BROKEN, far_kind, measure_far
 from tests.support.far_shop import FarShop, Squares
 from tests.support.spread_boards import spread_boards
 from tests.support.waiting import wait_until
@@ -54,12 +64,8 @@ def scheduler() -> Iterator[str]:
 @pytest.fixture
 def far(scheduler: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A worker in a process of its own, with the board `far`."""
-    words = [sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--no-nanny", "--no-dashboard"]
-    words += ["--nthreads", "1", "--resources", "far=1", "--local-directory", str(tmp_path / "far")]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    with subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    with dask_worker(scheduler, tmp_path, ("far",)) as process:
         yield process
-        process.kill()
 
 
 def lines(file: Path) -> list[str]:
@@ -85,8 +91,40 @@ def test_a_worker_that_is_killed_loses_nothing_and_nothing_is_done_twice(
     killing.join()
     assert sorted(work.found) == [(number, number * number) for number in range(COUNT)]
     assert work.by["near"] + work.by.get("far", 0) == COUNT
-    assert any("No worker of tcp://127.0.0.1" in failure for failure in work.failures)
+    assert work.failures and all(failure.startswith("far: ") for failure in work.failures)
     assert [line for line in lines(log) if line.endswith("near")] == ["open near", "close near"]
+
+
+def test_benches_of_other_computers_are_measured_there_and_their_records_come_here(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "kind_of_board", far_kind)
+    request = bench_of(write_tiny_gguf(tmp_path / "tiny.gguf"), repetitions="2", threads=(1,))
+    speeds = {("lab-1",): 10_000_000, ("lab-2", BROKEN): 20_000_000}
+    boards = tuple(board for group in speeds for board in group)
+    with contextlib.ExitStack() as processes:
+        address = processes.enter_context(dask_scheduler(tmp_path))
+        for group, nanoseconds in speeds.items():
+            far = {"FAR_FOLDER": str(tmp_path / "far"), "PREFILL_NS": str(nanoseconds)}
+            far |= {
+                "INVOKE_OHFORGE_RUNS_DIR": str(tmp_path / f"runs of {group[0]}"),
+                "INVOKE_OHFORGE_RUN_ENGINE": "shell",
+            }
+            processes.enter_context(dask_worker(address, tmp_path, group, far))
+        with DaskPool(session, boards, ThereShop(do=print, look=far_kind), scheduler=address) as pool:
+            wait_until("both workers", lambda: pool.there() == set(boards))
+        outcome = measure_parts(session, request, "llama", measure_far, boards, scheduler=address)
+    assert find_fault(outcome.content, PROJECT / "docs" / "bench-parts.schema.json") is None
+    found = {part["board"]: part for part in outcome.content["parts"]}
+    assert (outcome.content["state"], found[BROKEN]["error"]["code"]) == ("failed", "OHF7006")
+    for board, tokens in (("lab-1", 100.0), ("lab-2", 50.0)):  # 1e9 ns over those of a token.
+        record = Path(found[board]["record"])
+        assert record.parent == outcome.record / "parts" / board
+        medians = {row["test"]: row["median"] for row in read_bench(record)["results"]}
+        assert medians["prefill"] == pytest.approx(tokens)
+        assert check_record(record).is_unchanged
+        assert check_record(tmp_path / f"runs of {board}" / record.relative_to(session.settings.runs)).is_unchanged
+    assert check_record(outcome.record).is_unchanged
 
 
 EVALUATE = """\
@@ -96,6 +134,7 @@ import pytest
 from bench.eval.evaluate import evaluate
 from bench.eval.request import EvalPlan, EvalRequest
 from core.configuration import load_settings
+from core.record_folder import check_record
 from core.session import Session
 from tests.support.spread_boards import served_boards
 

@@ -233,6 +233,10 @@ def test_dry_changes_nothing_and_starts_nothing(
             [("quantize", "quantize m/Q8_0", None), ("evaluate", "evaluate m/Q8_0 direct on mine", None)],
         ),
         (
+            "bench.llama model.gguf --boards a,b --scheduler tcp://lab:8786",
+            [("measure", "model.gguf by bench.llama", None)],
+        ),
+        (
             "bench.llama model.gguf --board mine --threads 1,2 --prompt 8 --generate 2",
             [
                 ("fetch", "the source of llama 0.5.0-dev", 0),

@@ -13,6 +13,7 @@ import pytest
 from bench.eval.evaluate import evaluate, would_evaluate
 from bench.eval.record import find_eval, read_answers, read_eval
 from bench.eval.request import EvalOutcome, EvalPlan, EvalRequest
+from bench.report.build import ReportRequest, make_report
 from bench.spread import spread
 from core.errors import AllBoardsLost, AnswerCut, Interrupted, UnlikeBoards, UsageError
 from core.patience import Patience
@@ -20,6 +21,7 @@ from core.record_folder import check_record
 from core.session import Session
 from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.asked_models import COUNT, known_answer, write_questions
+from tests.support.pages import read_page, rows_of
 from tests.support.spread_boards import SpreadBoards, spread_boards
 
 ACCURACY = {10: 8 / 40, 20: 18 / 40, 1024: 29 / 40}
@@ -81,12 +83,33 @@ def test_two_boards_share_the_questions_and_each_starts_its_server_once(
 
 
 def test_the_questions_of_a_board_that_is_lost_are_given_to_the_other(
-    boards: SpreadBoards, ask: Callable[..., EvalOutcome], capsys: pytest.CaptureFixture[str]
+    boards: SpreadBoards,
+    ask: Callable[..., EvalOutcome],
+    session: Session,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     boards["a"].dies_after(10)
     outcome = ask()
     check_forty(outcome)
     lost, other = outcome.content["parts"]
+    by_board = {
+        name: {line["id"] for line in read_answers(outcome.record) if line["board"] == f"emulated-{name}"}
+        for name in "ab"
+    }
+    (left,) = lost["left"]
+    assert (other["left"], lost["taken_over"], other["taken_over"]) == ([], [], [left])
+    assert left in by_board["b"]
+    made = make_report(session, ReportRequest(records=(outcome.record,), output=str(tmp_path / "report.html")))
+    page = read_page(made.path.read_text(encoding="utf-8"))
+    headings, *rows = rows_of(page, "What each board has answered")
+    shown = [dict(zip(headings, row, strict=True)) for row in rows]
+    assert [(row["Answers"], row["Failures"]) for row in shown] == [("10", "3"), (str(other["answers"]), "0")]
+    assert [int(row["Questions"]) for row in shown] == [len(by_board["a"]), len(by_board["b"])]
+    assert [(row["Left"], row["Taken over"]) for row in shown] == [("1", "0"), ("0", "1")]
+    assert f"a, left to others: {left}" in page.text and f"b, taken over: {left}" in page.text
+    assert all(row["Median"].endswith("EMULATED") for row in shown)
+    assert made.boards[outcome.record.name][1]["taken_over"] == [left]
     assert (lost["answers"], lost["failures"], lost["given_up"]["code"]) == (10, 3, "OHF7006")
     assert (other["answers"], other["given_up"]) == (len(list(read_answers(outcome.record))) - 10, None)
     assert boards["b"].starts == 1

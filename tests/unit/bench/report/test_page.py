@@ -259,7 +259,7 @@ BAD_RECORDS = {
     "cut short": (CUT, None, "cut short"),
     "another version": ({"schema": 2}, None, "version 2"),
     "a run": ({"kind": None}, None, "single run"),
-    "another kind": ({"kind": "eval"}, None, "of a 'eval'"),
+    "another kind": ({"kind": "grading"}, None, "of a 'grading'"),
     "no object": ("[]", None, "nothing that ohforge knows"),
     "not of the form": ({"board": {}}, None, "lacks"),
     "no number": ({"results": [{"median": float("nan")}]}, None, "."),
@@ -357,7 +357,7 @@ def test_a_new_kind_of_record_is_a_line_of_the_table_of_kinds(
 ) -> None:
     record = write_bench_record(tmp_path / "runs", rounds=1, threads=(1,), kind="grading")
     told = build.Section(title="Told by another kind")
-    kind = build.Kind(read=lambda folder: read_as_bench(folder), section=lambda *_: told)
+    kind = build.Kind(read=lambda folder: read_as_bench(folder), sections=lambda *_: [told])
 
     def read_as_bench(folder: Path) -> build.Measured:
         content = json.loads((folder / "record.json").read_text())

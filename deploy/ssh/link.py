@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
+import itertools
 import logging
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, LostConnection, OhforgeError
 from deploy.board.script import quote
 from deploy.ssh.address import Hop, resolve
+from deploy.ssh.openssh import Known, NotLetIn, OpenSsh
 
 if TYPE_CHECKING:
     import paramiko
@@ -32,6 +35,8 @@ SLOWEST_LINK = 20_000
 """Bytes a second: the answer to a question comes after all that was sent before it, which buffers on the way hold."""
 KEEPALIVE = "keepalive@openssh.com"
 CHUNK = 65_536
+BLOCK = 1024 * 1024
+MANY = 16 * 1024 * 1024
 LOOPBACK = "127.0.0.1"
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
@@ -44,10 +49,13 @@ class LinkHadEnded(Exception):
 class SshLink:
     """A connection that is open."""
 
-    def __init__(self, serial: str, clients: list[paramiko.SSHClient]) -> None:
+    def __init__(self, serial: str, clients: list[paramiko.SSHClient], way: list[Hop]) -> None:
         self._serial = serial
         self._clients = clients
         """Those of the computers on the way, the board's own last."""
+        self._openssh = OpenSsh.find(list(map(_known, way, clients)), SILENT_SECONDS)
+        self.refusal: NotLetIn | None = None
+        """Why the system's ssh was not let in where this connection was."""
         self.is_silent = False
         """Whether it was ended because nothing came by it any more."""
         self._moved_at = time.monotonic()
@@ -65,13 +73,14 @@ class SshLink:
         """
         clients: list[paramiko.SSHClient] = []
         target = resolve(serial)
+        way = [*(resolve(name) for name in target.through), target]
         try:
-            for hop in (*(resolve(name) for name in target.through), target):
+            for hop in way:
                 clients.append(_log_in(hop, clients[-1] if clients else None, accept_new=accept_new))
         except BaseException:
             _close_all(clients)
             raise
-        return cls(serial, clients)
+        return cls(serial, clients, way)
 
     @property
     def is_open(self) -> bool:
@@ -137,6 +146,37 @@ class SshLink:
                     raise deadline.error()
             return None if channel.exit_status < 0 else channel.exit_status
 
+    @property
+    def many(self) -> int | None:
+        """From how many bytes on they go quicker by the system's ssh, logging in included; None: they never do."""
+        return MANY if self._openssh is not None else None
+
+    def run_with_file(
+        self,
+        command: str,
+        *,
+        size: int,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object] = lambda chunk: None,
+        source: IO[bytes] | None = None,
+        sink: IO[bytes] | None = None,
+    ) -> int | None:
+        """Runs a command line that reads `source`, from where that stands, or writes to `sink`; its status as `run` tells it.
+
+        `size` is how many bytes that will be: many go by the system's ssh, if that is let in where this connection was.
+        """
+        if self._openssh is not None and size >= MANY:
+            start = source.tell() if source is not None else 0
+            try:
+                return self._openssh.run(command, deadline=deadline, on_output=on_output, source=source, sink=sink)
+            except NotLetIn as refusal:
+                self._openssh, self.refusal = None, refusal
+                if source is not None:
+                    source.seek(start)
+        # One that is empty ends the input of a file that is.
+        feed = () if source is None else itertools.chain([b""], iter(functools.partial(source.read, BLOCK), b""))
+        return self.run(command, deadline=deadline, on_output=on_output if sink is None else sink.write, feed=feed)
+
     @contextlib.contextmanager
     def run_when_lost(self, command: str, deadline: Deadline) -> Iterator[None]:
         """Lets `command`, a line of the shell, be run there when the link ends before the block does."""
@@ -190,6 +230,25 @@ class SshLink:
         finally:
             with _unless_ended():
                 channel.close()
+
+
+def _known(hop: Hop, client: paramiko.SSHClient) -> Known:
+    transport = client.get_transport()
+    assert transport is not None, "it was logged in to just now"
+    key = transport.get_remote_server_key()
+    return Known(hop=hop, address=_address(hop, transport), key=f"{key.get_name()} {key.get_base64()}")
+
+
+def _address(hop: Hop, transport: paramiko.Transport) -> str:
+    """Of the very computer that is connected, for a name may stand for several."""
+    link = transport.sock
+    if not isinstance(link, socket.socket):  # A program's pipe, or a channel.
+        return hop.host
+    with contextlib.suppress(OSError):
+        address, _, *scope = link.getpeername()
+        if scope[1:] in ([], [0]):
+            return str(address)
+    return hop.host
 
 
 def _ask(transport: paramiko.Transport, answered: threading.Event) -> None:

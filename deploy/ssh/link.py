@@ -277,8 +277,15 @@ def _next_output(channel: paramiko.Channel, deadline: Deadline) -> bytes:
 
 
 def _close_all(clients: Iterable[paramiko.SSHClient]) -> None:
+    from paramiko import ProxyCommand
+
     for client in reversed(list(clients)):
+        transport = client.get_transport()
         client.close()
+        if transport is not None and isinstance(transport.sock, ProxyCommand):
+            transport.join(CONNECT_SECONDS)  # It reads from the program, and asks it to end.
+            with transport.sock.process as program:
+                program.kill()
 
 
 # logging in ----------------------------------------------------------------------------------------
@@ -313,10 +320,10 @@ def _log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool) -> pa
             transport_factory=_make_transport,
         )
     except OhforgeError:
-        client.close()
+        _close_all([client])
         raise
     except Exception as error:
-        client.close()
+        _close_all([client])
         raise _refusal(hop, error) from None
     return client
 

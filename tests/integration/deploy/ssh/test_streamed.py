@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, OhforgeError, TransferError
+from core.patience import Patience
 from core.session import PROJECT, Session
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
@@ -27,7 +28,7 @@ from tests.support.sshd import LoopbackSshd, loopback_sshd
 from tests.support.transfers import flip_byte, parts_of
 from tests.support.waiting import wait_until
 
-SIZE = 40_000_000
+SIZE = 30_000_000
 IN_FLIGHT = 12_000_000
 """At most so much is on its way when a link is cut: SSH's window of 2 MB, and what the system keeps for sockets."""
 
@@ -36,6 +37,7 @@ IN_FLIGHT = 12_000_000
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNKED_FROM", 1_000_000)
     monkeypatch.setattr("deploy.ssh.link.MANY", 1_000_000)
+    monkeypatch.setattr("deploy.ssh.board.ATTEMPTS", Patience(pause=0.1, growth=2, times=2))
 
 
 @pytest.fixture

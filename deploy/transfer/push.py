@@ -349,7 +349,8 @@ def _send_all(
 
                 tool = survey.hash_command
                 if isinstance(board, SshBoard):
-                    grown = send_streamed(session, board, file, tool=tool, deadline=deadline, reach=reach)
+                    fresh = not survey.parts.get(file.fingerprint)
+                    grown = send_streamed(session, board, file, tool=tool, fresh=fresh, deadline=deadline, reach=reach)
                 else:
                     grown = send_in_chunks(
                         session,

@@ -45,23 +45,28 @@ from deploy.transfer.store import (
 TRIES = 2
 """How often the same bytes are sent before it is an error, and a link is made anew without one more byte arriving."""
 POLL_SECONDS = 1.0
+SHA256_DIGITS = 64
 ASK_SECONDS = 20.0
-PYTHON = "python3"
-BY_PYTHON = """
+PYTHONS = ("/usr/bin/python3", "python3")
+"""The system's own first: what users put before it may be a script that looks for one."""
+BROKEN_OFF = 70
+BY_PYTHON = f"""
 import hashlib, sys
 hashed, room, count = hashlib.sha256(), memoryview(bytearray(1 << 18)), 1
-with open(0, "rb", 0) as source, open(sys.argv[1], "ab", 0) as target:
-    while count:
-        count = source.readinto(room)
-        left = room[:count]
-        while left:
-            left = left[target.write(left):]
-        hashed.update(room[:count])
+try:
+    with open(0, "rb", 0) as source, open(sys.argv[1], "ab", 0) as target:
+        while count:
+            count = source.readinto(room)
+            left = room[:count]
+            while left:
+                left = left[target.write(left):]
+            hashed.update(room[:count])
+except OSError as error:
+    print(error, file=sys.stderr)
+    sys.exit({BROKEN_OFF})
 print(hashed.hexdigest())
 """
 """Writes and hashes in one process: two, with a pipe between them, take a quarter longer where cores are scarce."""
-OPENSSL = "openssl dgst -sha256 -r"
-"""By the CPU's own instructions, several times as fast as the ``sha256sum`` of usual systems."""
 
 
 def send_streamed(
@@ -70,15 +75,16 @@ def send_streamed(
     file: StoredFile,
     *,
     tool: str,
+    fresh: bool,
     deadline: Deadline,
     reach: Callable[[int], None],
 ) -> Grown:
     """Sends what the board lacks of `file`, and verifies all of it; `tool` hashes there when nothing quicker does.
 
-    `reach` is told how many bytes of the file are there. When this raises, the next call goes on from what has arrived.
+    When it is `fresh`, nothing of it was there just now. `reach` is told how many bytes of the file are there. When this raises, the next call goes on from what has arrived.
     Raises TransferError, TransferStalled, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection, …
     """
-    push = _Push(session=session, board=board, file=file, tool=tool, deadline=deadline, reach=reach)
+    push = _Push(session=session, board=board, file=file, tool=tool, fresh=fresh, deadline=deadline, reach=reach)
     try:
         return push.run()
     except OhforgeError:
@@ -95,16 +101,6 @@ def send_streamed(
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Begin:
-    """What the board says before a file is sent: how many bytes of it are there, and which `tools` work."""
-
-    at: int
-    tools: frozenset[str] = frozenset()
-    taken_in: bool = False
-    """Whether somebody else has brought all of it meanwhile."""
-
-
 @dataclass(kw_only=True)
 class _Push:
     """One file on its way. `there` is how many bytes have arrived, as far as is known here."""
@@ -113,6 +109,7 @@ class _Push:
     board: SshBoard
     file: StoredFile
     tool: str
+    fresh: bool
     deadline: Deadline
     reach: Callable[[int], None]
     there: int = 0
@@ -145,18 +142,20 @@ class _Push:
 
     def _bring(self) -> str:
         """Where the file lies when all of it is there; empty when that must be tried again. Raises LostConnection."""
-        begin = self._begin()
-        if begin.taken_in:
-            return self.file.sha256
-        offset = begin.at
-        if offset and not self._is_right(begin):
-            self.session.console.warn(
-                f"what is on board {self.board.serial} of {self.file.local.name} is not what it should be; sending all of it"
-            )
-            self._keep(0)
-            offset = 0
+        offset: int | None = 0
+        if not self.fresh:
+            offset = self._find_begin()
+            if offset is None:
+                return self.file.sha256
+            if offset and not self._is_right(offset):
+                self.session.console.warn(
+                    f"what is on board {self.board.serial} of {self.file.local.name} is not what it should be; "
+                    "sending all of it"
+                )
+                self._keep(offset := 0)
+        self.fresh = False
         self.reach(offset)
-        is_there = offset == self.file.size or self._send_from(offset, begin)
+        is_there = offset == self.file.size or self._send_from(offset)
         return f"{self.folder}/joined" if is_there else ""
 
     def throw_away(self) -> None:
@@ -167,8 +166,8 @@ class _Push:
 
     # what is there ---------------------------------------------------------------------------------
 
-    def _begin(self) -> _Begin:
-        """Finds out how far the file is there, when nobody else writes to it any more."""
+    def _find_begin(self) -> int | None:
+        """How far the file is there, when nobody else writes to it any more; None when somebody has brought all of it."""
         end, told, grew, size, stored = "", False, time.monotonic(), -1, ""
         while True:
             text = self._ask(
@@ -179,12 +178,11 @@ class _Push:
                     stored=stored,
                     end=end,
                     size=self.file.size,
-                    tools=[("python", f"{PYTHON} -c {quote(BY_PYTHON)} /dev/null"), ("openssl", OPENSSL)],
                 ),
                 60,
             )
             if re.search(r"^there$", text, re.MULTILINE):
-                return _Begin(at=self.file.size, taken_in=True)
+                return None
             busy = re.search(r"^busy (\d+) (\w+)-(\d+)$", text, re.MULTILINE)
             if busy is None:
                 break
@@ -208,7 +206,7 @@ class _Push:
             said = text.strip()[-300:] or f"{self.store} cannot be written"
             raise PermissionOnBoard(f"Board {self.board.serial}: {said}.")
         self.there = int(found[1])
-        return _Begin(at=self.there, tools=frozenset(re.findall(r"^tool (\w+)$", text, re.MULTILINE)))
+        return self.there
 
     def _is_left_behind(self, computer: str, process: int) -> bool:
         """Whether what writes there was sent for by this process, or by one of this computer that is dead."""
@@ -222,22 +220,18 @@ class _Push:
             pass
         return False
 
-    def _is_right(self, begin: _Begin) -> bool:
+    def _is_right(self, count: int) -> bool:
         """Whether what is there is what the file begins with, by the hash of it on both sides."""
-        count, name = begin.at, self.file.local.name
-        self.session.console.info(f"{human_bytes(count)} of {name} are on the board from an earlier try")
-        tool = self._hasher(begin)
+        self.session.console.info(
+            f"{human_bytes(count)} of {self.file.local.name} are on the board from an earlier try"
+        )
+        script = render_script("hash_stream", tool=self.tool, file=f"{self.store}/{self.folder}/joined")
         with ThreadPoolExecutor(1) as pool:
-            here = pool.submit(hash_part, self.file.local, 0, count, _algorithm(tool))
-            said = self._ask(
-                f"{tool} <{quote(f'{self.store}/{self.folder}/joined')}", 60 + count / HASH_BYTES_PER_SECOND
-            )
-        return said.split()[:1] == [here.result()]
-
-    def _hasher(self, begin: _Begin) -> str:
-        if "openssl" in begin.tools:
-            return OPENSSL
-        return f"{PYTHON} -c {quote(BY_PYTHON)} /dev/null" if "python" in begin.tools else self.tool
+            here = pool.submit(hash_part, self.file.local, 0, count)
+            there = self._ask(script, 60 + count / HASH_BYTES_PER_SECOND).partition(" ")[0].strip()
+            if len(there) != SHA256_DIGITS:
+                return there == hash_part(self.file.local, 0, count, "md5")
+            return there == here.result()
 
     def _keep(self, count: int) -> None:
         """Takes away what is there beyond the first so many bytes."""
@@ -251,35 +245,38 @@ class _Push:
 
     # the stream --------------------------------------------------------------------------------------
 
-    def _send_from(self, offset: int, begin: _Begin) -> bool:
+    def _send_from(self, offset: int) -> bool:
         """Sends what comes after so many bytes; False when it is not there as it is here. Raises LostConnection."""
-        hasher = self._hasher(begin)
-        by_python = "python" in begin.tools
         script = render_script(
             "write_stream",
             store=self.store,
             folder=self.folder,
             offset=offset,
             owner=f"{self.computer}-{os.getpid()}",
-            writer=f"{PYTHON} -c {quote(BY_PYTHON)} joined" if by_python else f"tee -a joined | {hasher}",
+            pythons=PYTHONS,
+            by_python=BY_PYTHON,
+            broken_off=BROKEN_OFF,
+            tool=self.tool,
         )
-        algorithm = "sha256" if by_python else _algorithm(hasher)
         with ThreadPoolExecutor(1) as pool:
-            part: Future[str] | None = None
-            if offset or algorithm != "sha256":
-                part = pool.submit(hash_part, self.file.local, offset, self.file.size, algorithm)
+            part = pool.submit(hash_part, self.file.local, offset, self.file.size) if offset else None
             answer = self._stream(script, offset)
-            expected = part.result() if part is not None else self.file.sha256
-        if (answer.hash, answer.size) == (expected, self.file.size):
-            return True
+            if answer.size == self.file.size and answer.hash == self._expected(answer.hash, offset, part):
+                return True
         if answer.said:
             subject = f"Board {self.board.serial}, sending {self.file.local.name}"
             raise said_no(subject, "; ".join(answer.said)[-300:])
         if answer.hash:
             self._count_failure(offset)
-        else:  # Somebody else has begun to write to it.
+        else:  # Somebody else writes to it.
             time.sleep(min(POLL_SECONDS, self.deadline.remaining))
         return False
+
+    def _expected(self, said: str, offset: int, part: Future[str] | None) -> str:
+        """What the board must say of the bytes from `offset` on, with the algorithm that it has."""
+        if len(said) != SHA256_DIGITS:
+            return hash_part(self.file.local, offset, self.file.size, "md5")
+        return part.result() if part is not None else self.file.sha256
 
     def _stream(self, script: str, offset: int) -> _Answer:
         """Sends the bytes from `offset` on. Raises LostConnection."""
@@ -346,7 +343,3 @@ class _Answer:
                 self.size = int(size) if size.isdigit() else 0
             elif word:
                 self.said.append(f"{word} {rest}".strip())
-
-
-def _algorithm(tool: str) -> str:
-    return "md5" if tool == "md5sum" else "sha256"

@@ -265,8 +265,8 @@ def test_a_part_that_is_not_what_the_file_begins_with_is_sent_anew(
 def test_what_the_board_writes_differently_never_gets_the_files_name(
     session: Session, board: SshBoard, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changed = "        room[0] ^= target.tell() > 0 and 1\n        left = room[:count]"
-    monkeypatch.setattr(streamed, "BY_PYTHON", streamed.BY_PYTHON.replace("        left = room[:count]", changed))
+    changed = streamed.BY_PYTHON.replace("left = room[:count]", "room[0] ^= 1; left = room[:count]")
+    monkeypatch.setattr(streamed, "BY_PYTHON", changed)
     with pytest.raises(ContentDiffers):
         push(session, board, tmp_path)
     assert not (tmp_path / "there/model").exists()
@@ -290,7 +290,7 @@ def test_a_disk_that_is_full_is_told_so(
     session: Session, board: SshBoard, content: bytes, tmp_path: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if writer == "tee":
-        monkeypatch.setattr(streamed, "PYTHON", "absent")
+        monkeypatch.setattr(streamed, "PYTHONS", ("absent",))
     # /dev/full takes nothing, and says why.
     template = streamed.render_script
 
@@ -312,9 +312,14 @@ def test_without_python_the_boards_own_tools_write_and_hash(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streamed, "PYTHON", "absent")
-    for openssl in ("absent", streamed.OPENSSL):
-        monkeypatch.setattr(streamed, "OPENSSL", openssl)
+    monkeypatch.setattr(streamed, "PYTHONS", ("absent",))
+    template = streamed.render_script
+    for openssl in ("absent", "openssl"):
+
+        def render(name: str, openssl: str = openssl, **values: object) -> str:
+            return template(name, **values).replace("openssl", openssl)
+
+        monkeypatch.setattr(streamed, "render_script", render)
         there = push_until_cut(session, board, sshd, link, tmp_path, content)
         assert push(session, board, tmp_path) == SIZE - there
         assert arrived(tmp_path) == content

@@ -142,11 +142,12 @@ class _Push:
 
     def _bring(self) -> str:
         """Where the file lies when all of it is there; empty when that must be tried again. Raises LostConnection."""
-        offset: int | None = 0
+        offset = 0
         if not self.fresh:
-            offset = self._find_begin()
-            if offset is None:
+            there = self._find_begin()
+            if there is None:
                 return self.file.sha256
+            offset = there
             if offset and not self._is_right(offset):
                 self.session.console.warn(
                     f"what is on board {self.board.serial} of {self.file.local.name} is not what it should be; "

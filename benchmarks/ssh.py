@@ -1,9 +1,10 @@
-"""Pushes over SSH to a real sshd on loopback, against scp and rsync in the same run.
+"""Pushes and pulls over SSH with a real sshd on loopback, against scp and rsync in the same run.
 
     python benchmarks/ssh.py [--gigabytes 1.0] [--repeat 3] [--json FILE]
 
-scp and rsync copy; ohforge also hashes on both sides before a file counts as there. All go through the same sshd, with
-the same key and cipher. The second push of the same file, and one after a cut at 90 %, tell how many bytes go again.
+scp and rsync copy; ohforge also hashes on both sides before a file counts as there. So there is a third ratio, to scp and
+rsync followed by the quickest hash on each side, both at once (``openssl dgst``, there by ssh). All go through the same
+sshd, with the same key and cipher. The second push of the same file, and one after a cut at 90 %, tell how many bytes go again.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from core.session import Session
 from core.settings import BoardEntry, Settings
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
+from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
 from tests.shared.faulty_link import faulty_link
 from tests.shared.sshd import SSHD, loopback_sshd
 
-NEEDED = {"sshd": SSHD, "scp": shutil.which("scp"), "rsync": shutil.which("rsync")}
+NEEDED = {"sshd": SSHD, **{name: shutil.which(name) for name in ("scp", "rsync", "openssl")}}
 CIPHER = "aes128-gcm@openssh.com"
 
 
@@ -87,10 +89,31 @@ def measure(folder: Path, size: int, repeat: int) -> dict[str, float]:
             rsh = " ".join(["ssh", *ssh])
             subprocess.run(["rsync", "--whole-file", "-e", rsh, str(file), f"direct:{there}/rsync"], check=True)
 
+        def verify(name: str) -> None:
+            hasher = ["openssl", "dgst", "-sha256", "-r"]
+            remote = ["ssh", *ssh, "direct", *hasher, f"{there}/{name}"]
+            both = [subprocess.Popen(words, stdout=subprocess.PIPE) for words in ([*hasher, str(file)], remote)]
+            hashes = {each.communicate()[0].split()[0] for each in both}
+            assert len(hashes) == 1
+
+        def pull() -> None:
+            pull_files(quiet_session(), board, [str(file)], there / "back")
+
+        def scp_back() -> None:
+            subprocess.run(["scp", "-q", *ssh, f"direct:{file}", f"{there}/scp-back"], check=True)
+
         def ohforge() -> None:
             push(board, file, there)
 
-        ways = {"scp": scp, "rsync": rsync, "ohforge": ohforge}
+        ways: dict[str, Callable[[], object]] = {
+            "scp": scp,
+            "scp, hashed": lambda: (scp(), verify("scp")),
+            "rsync": rsync,
+            "rsync, hashed": lambda: (rsync(), verify("rsync")),
+            "ohforge": ohforge,
+            "pull by scp": scp_back,
+            "pull by ohforge": pull,
+        }
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(repeat):  # In turn, so that a busy minute meets all.
             for name, way in ways.items():
@@ -103,10 +126,12 @@ def measure(folder: Path, size: int, repeat: int) -> dict[str, float]:
         assert push(board, file, there) == 0
         resumed = push_after_cut(folder, file, there, lambda: link.fault("cut", int(size * 0.9)))
     medians = {name: round(statistics.median(values), 2) for name, values in seconds.items()}
-    best = min(medians["scp"], medians["rsync"])
+    hashed = min(medians["scp, hashed"], medians["rsync, hashed"])
     return {
-        **{f"{name}, s (first push)": value for name, value in medians.items()},
-        "ohforge / faster of scp, rsync": round(medians["ohforge"] / best, 2),
+        **{f"{name}, s": value for name, value in medians.items()},
+        **{f"ohforge / {name}": round(medians["ohforge"] / medians[name], 2) for name in ("scp", "rsync")},
+        "ohforge / the faster of both, hashed": round(medians["ohforge"] / hashed, 2),
+        "pull: ohforge / scp": round(medians["pull by ohforge"] / medians["pull by scp"], 2),
         "ohforge, MB/s": round(size / 1e6 / medians["ohforge"], 1),
         "second push, s": round(again, 2),
         "second push, bytes": 0,
@@ -126,8 +151,11 @@ def open_board(folder: Path, host: str) -> SshBoard:
 
 def push(board: SshBoard, file: Path, there: Path) -> int:
     """Bytes that were sent."""
-    session = Session(settings=Settings(run_engine="shell"), console=Console(verbosity=Verbosity.QUIET))
-    return push_files(session, board, [file], f"{there}/").bytes_sent
+    return push_files(quiet_session(), board, [file], f"{there}/").bytes_sent
+
+
+def quiet_session() -> Session:
+    return Session(settings=Settings(run_engine="shell"), console=Console(verbosity=Verbosity.QUIET))
 
 
 def push_after_cut(folder: Path, file: Path, there: Path, cut: Callable[[], None]) -> int:

@@ -23,8 +23,9 @@ from typing import IO, Protocol
 from core.deadline import Deadline
 from core.errors import HostToolMissing
 from core.interrupts import interrupts_held
+from core.last_will import SHELL, done_if_killed
 
-OnOutput = Callable[[bytes], None]
+OnOutput = Callable[[bytes], object]
 KEEP_BYTES = 16 * 1024 * 1024
 GRACE_SECONDS = 2.0
 LOOK_SECONDS = 0.2
@@ -94,12 +95,16 @@ class RealRunner:
         env: Mapping[str, str] | None = None,
         on_stdout: OnOutput | None = None,
         on_stderr: OnOutput | None = None,
-        stdin: bytes | None = None,
+        stdin: bytes | IO[bytes] | None = None,
+        stdout: IO[bytes] | None = None,
+        end_if_killed: bool = False,
     ) -> Result:
         """Runs `argv` and returns how it ended, whatever its exit status.
 
         `env` is added to this process's environment; an empty value removes the name. `stdin` is
-        the whole input; without it the program reads end-of-file at once.
+        the whole input, or a file that the program itself reads from where that stands; without it the program reads
+        end-of-file at once. With `stdout` it writes to that file, and nothing of it is kept. With `end_if_killed` it is
+        ended as soon as this process is dead, however it died.
 
         Raises HostToolMissing when the program does not exist, DeadlineExpired (with what was printed so far
         in ``details``) when the time is over.
@@ -108,11 +113,12 @@ class RealRunner:
         if self._echo is not None:
             self._echo(f"+ {shlex.join(words)}")
         started = time.monotonic()
-        process = _start(words, cwd, env, stdin)
+        process = _start(words, cwd, env, subprocess.PIPE if isinstance(stdin, bytes) else stdin, stdout)
         streams = {process.stdout: _Kept(on_stdout), process.stderr: _Kept(on_stderr)}
         try:
-            if not _pump(process, streams, stdin, deadline):
-                raise deadline.error()
+            with _ended_if_killed(process) if end_if_killed else contextlib.nullcontext():
+                if not _pump(process, streams, stdin if isinstance(stdin, bytes) else b"", deadline):
+                    raise deadline.error()
         except BaseException:
             end_group(process)
             raise
@@ -151,7 +157,11 @@ class _Kept:
 
 
 def _start(
-    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, stdin: bytes | None
+    words: tuple[str, ...],
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stdin: int | IO[bytes] | None,
+    stdout: IO[bytes] | None,
 ) -> subprocess.Popen[bytes]:
     merged = {**os.environ, **(env or {})}
     for name in [name for name, value in (env or {}).items() if value == ""]:
@@ -162,8 +172,8 @@ def _start(
                 words,
                 cwd=cwd,
                 env=merged,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
+                stdout=subprocess.PIPE if stdout is None else stdout,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
@@ -182,15 +192,15 @@ def _start(
 def _pump(
     process: subprocess.Popen[bytes],
     streams: Mapping[IO[bytes] | None, _Kept],
-    stdin: bytes | None,
+    stdin: bytes,
     deadline: Deadline,
 ) -> bool:
-    """Moves bytes until both streams end and the process is gone; False when the time was over first."""
-    to_write = memoryview(stdin or b"")
+    """Moves bytes until all streams end and the process is gone; False when the time was over first."""
+    to_write = memoryview(stdin)
     with selectors.DefaultSelector() as selector:
         for pipe in streams:
-            assert pipe is not None
-            selector.register(pipe, selectors.EVENT_READ)
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ)
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE)
@@ -223,6 +233,10 @@ def _write_some(process: subprocess.Popen[bytes], selector: selectors.BaseSelect
         selector.unregister(process.stdin)
         process.stdin.close()
     return to_write
+
+
+def _ended_if_killed(process: subprocess.Popen[bytes]) -> contextlib.AbstractContextManager[None]:
+    return done_if_killed([SHELL, "-c", 'kill -KILL "-$0"', str(process.pid)])
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

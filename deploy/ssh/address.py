@@ -37,6 +37,8 @@ class Hop:
     """A program whose standard input and output are the link (ProxyCommand)."""
     through: tuple[str, ...] = ()
     """Computers to go through first (ProxyJump), as they are written."""
+    ciphers: str = ""
+    """Those that the configuration wants; empty: it does not say."""
 
 
 def is_ssh(serial: str) -> bool:
@@ -80,6 +82,7 @@ def resolve(text: str, configuration: Path | None = None) -> Hop:
         known_hosts=tuple(str(Path(file).expanduser()) for file in [*files, *system] if file != "none"),
         command="" if command == "none" else command,
         through=() if jump == "none" else tuple(jump.split(",")),
+        ciphers=str(found.get("ciphers", "")),
     )
 
 

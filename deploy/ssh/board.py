@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from core.deadline import Deadline
 from core.errors import (
@@ -59,15 +59,14 @@ GONE_CONNECT_SECONDS = 2.0
 """For that one attempt to reach the computer, which may answer nothing at all."""
 LONGEST_COMMAND = 100_000
 """Bytes of a command line as it is sent, quoted; Linux takes 128 KiB as one argument."""
-BLOCK = 1024 * 1024
 SAYS_NO = (
     (re.compile("No space left|Disk quota"), NoSpaceOnBoard),
     (re.compile("Read-only file system|Permission denied|Operation not permitted"), PermissionOnBoard),
     (re.compile("[Nn]onexistent|No such file or directory|Not a directory"), RemoteFolderMissing),
 )
-"""What ``sh`` and ``cat`` say when they cannot write."""
-NO_FILE, NO_RIGHT = 66, 77
-"""Statuses by which a question tells why a file cannot be read."""
+"""What ``sh``, ``cat`` and others say when they cannot write."""
+NO_FILE, NO_RIGHT, MUCH = 66, 77, 75
+"""Statuses by which a question tells why a file is not read: it is not there, it may not be, it is large."""
 _WITH_LINK = (
     # The descriptor is copied first: what runs in the background loses its standard input. Over two pipes of sshd, what
     # went to standard error could come after the last marker.
@@ -75,6 +74,12 @@ _WITH_LINK = (
     "; kill $_w 2>/dev/null",
 )
 """Around a command: ends its group when the standard input ends, as it does when the link is gone."""
+
+
+def said_no(subject: str, text: str) -> OhforgeError:
+    """The error for what a board says when it cannot write."""
+    error = next((error for pattern, error in SAYS_NO if pattern.search(text)), TransferError)
+    return error(f"{subject}: {text}.")
 
 
 class SshBoard:
@@ -156,24 +161,24 @@ class SshBoard:
         """See `Board.send`."""
         said = bytearray()
         with local.open("rb") as file:
-            blocks = iter(functools.partial(file.read, BLOCK), b"")
-            # One that is empty ends the input of a file that is.
-            status = self._run(f"exec cat >{quote(remote)}", deadline, said.extend, itertools.chain([b""], blocks))
+            status = self.run_with_file(f"exec 2>&1; exec cat >{quote(remote)}", deadline, said.extend, source=file)
         subject = f"Board {self.serial}, sending {local} to {remote}"
         if status is None:
             raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
         if status != 0:
-            text = said.decode("utf-8", "replace").strip()
-            error = next((error for pattern, error in SAYS_NO if pattern.search(text)), TransferError)
-            raise error(f"{subject}: {text or f'status {status}'}.")
+            raise said_no(subject, said.decode("utf-8", "replace").strip() or f"status {status}")
 
     def receive(self, remote: str, local: Path, *, deadline: Deadline) -> None:
         """See `Board.receive`. `local` may hold a part of the file when this raises."""
         path = quote(remote)
-        question = f"[ -f {path} ] || exit {NO_FILE}; [ -r {path} ] || exit {NO_RIGHT}; exec cat <{path} 2>/dev/null"
+        may_be_read = f"exec 2>/dev/null; [ -f {path} ] || exit {NO_FILE}; [ -r {path} ] || exit {NO_RIGHT}"
+        many, copy = self._link(deadline).many, f"exec cat <{path} 2>/dev/null"
+        not_much = "" if many is None else f'[ "$(stat -Lc %s {path})" -ge {many} ] && exit {MUCH}; '
         subject = f"Board {self.serial}, receiving {remote}"
         with local.open("wb") as file:
-            status = self._run(question, deadline, file.write)
+            status = self._run(f"{may_be_read}; {not_much}{copy}", deadline, file.write)
+            if status == MUCH and many is not None:
+                status = self.run_with_file(copy, deadline, sink=file, size=many)
         if status is None:
             raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
         if status == NO_FILE:
@@ -195,29 +200,78 @@ class SshBoard:
 
     # the link ------------------------------------------------------------------------------------
 
+    def run_with_file(
+        self,
+        script: str,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object] = lambda chunk: None,
+        *,
+        source: IO[bytes] | None = None,
+        sink: IO[bytes] | None = None,
+        size: int | None = None,
+    ) -> int | None:
+        """Runs a script that reads the rest of the file `source` or fills `sink`; its status, None when the link ended.
+
+        Many bytes (`size`, when they are no file's) go by the system's own ssh. Raises DeadlineExpired, LostConnection.
+        """
+        start = source.tell() if source is not None else 0
+        count = size if source is None or size is not None else os.fstat(source.fileno()).st_size - start
+
+        def do(link: SshLink, command: str) -> int | None:
+            if source is not None:
+                source.seek(start)
+            refusal = link.refusal
+            status = link.run_with_file(
+                command, size=count or 0, deadline=deadline, on_output=on_output, source=source, sink=sink
+            )
+            if link.refusal is not refusal:
+                self._tell_of_refusal(link)
+            return status
+
+        return self._by_link(script, deadline, do)
+
     def _run(
         self,
         script: str,
         deadline: Deadline,
         on_output: Callable[[bytes], object],
-        feed: Iterable[bytes] = (),
         on_errors: Callable[[bytes], object] | None = None,
     ) -> int | None:
+        return self._by_link(
+            script,
+            deadline,
+            lambda link, command: link.run(command, deadline=deadline, on_output=on_output, on_errors=on_errors),
+        )
+
+    def _by_link(self, script: str, deadline: Deadline, do: Callable[[SshLink, str], int | None]) -> int | None:
         """Runs a script whatever the user's own shell is there."""
         command = f"exec /bin/sh -c {quote(script)}"
         link = self._link(deadline)
         try:
-            status = link.run(command, deadline=deadline, on_output=on_output, on_errors=on_errors, feed=feed)
+            status = do(link, command)
         except LinkHadEnded as ended:  # Between two commands, which shows only now.
             self._session.console.detail(f"the link to board {self.serial} had ended ({ended}); making it anew")
             link = self._link(deadline)
             try:
-                status = link.run(command, deadline=deadline, on_output=on_output, on_errors=on_errors, feed=feed)
+                status = do(link, command)
             except LinkHadEnded as again:
                 raise LostConnection(f"Board {self.serial} takes no command: {again}.") from None
         if link.is_silent:
             self._session.console.warn(f"board {self.serial} has answered nothing for {SILENT_SECONDS:.0f} s")
         return status
+
+    def _tell_of_refusal(self, link: SshLink) -> None:
+        refusal = link.refusal
+        assert refusal is not None
+        if refusal.other_key:
+            self._session.console.warn(
+                f"somebody answered ssh as board {self.serial} with another key than the known one; nothing was sent there: "
+                "files go by the connection that was checked"
+            )
+        else:
+            self._session.console.detail(
+                f"the system's ssh was not let in at board {self.serial} ({refusal}); files go by the connection that is open"
+            )
 
     def _link(self, deadline: Deadline) -> SshLink:
         """The connection, made when there is none (any more)."""

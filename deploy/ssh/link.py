@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
+import itertools
 import logging
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, LostConnection, OhforgeError
 from deploy.board.script import quote
 from deploy.ssh.address import Hop, resolve
+from deploy.ssh.openssh import Known, NotLetIn, OpenSsh
 
 if TYPE_CHECKING:
     import paramiko
@@ -32,6 +35,8 @@ SLOWEST_LINK = 20_000
 """Bytes a second: the answer to a question comes after all that was sent before it, which buffers on the way hold."""
 KEEPALIVE = "keepalive@openssh.com"
 CHUNK = 65_536
+BLOCK = 1024 * 1024
+MANY = 16 * 1024 * 1024
 LOOPBACK = "127.0.0.1"
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
@@ -44,10 +49,13 @@ class LinkHadEnded(Exception):
 class SshLink:
     """A connection that is open."""
 
-    def __init__(self, serial: str, clients: list[paramiko.SSHClient]) -> None:
+    def __init__(self, serial: str, clients: list[paramiko.SSHClient], way: list[Hop]) -> None:
         self._serial = serial
         self._clients = clients
         """Those of the computers on the way, the board's own last."""
+        self._openssh = OpenSsh.find(list(map(_known, way, clients)), SILENT_SECONDS)
+        self.refusal: NotLetIn | None = None
+        """Why the system's ssh was not let in where this connection was."""
         self.is_silent = False
         """Whether it was ended because nothing came by it any more."""
         self._moved_at = time.monotonic()
@@ -66,14 +74,15 @@ class SshLink:
         """
         clients: list[paramiko.SSHClient] = []
         target = resolve(serial)
+        way = [*(resolve(name) for name in target.through), target]
         try:
-            for hop in (*(resolve(name) for name in target.through), target):
+            for hop in way:
                 sock = _connect(hop, clients[-1] if clients else None, connect_seconds)
                 clients.append(_log_in(hop, sock, accept_new=accept_new))
         except BaseException:
             _close_all(clients)
             raise
-        return cls(serial, clients)
+        return cls(serial, clients, way)
 
     @property
     def is_open(self) -> bool:
@@ -139,6 +148,37 @@ class SshLink:
                     raise deadline.error()
             return None if channel.exit_status < 0 else channel.exit_status
 
+    @property
+    def many(self) -> int | None:
+        """From how many bytes on they go quicker by the system's ssh, logging in included; None: they never do."""
+        return MANY if self._openssh is not None else None
+
+    def run_with_file(
+        self,
+        command: str,
+        *,
+        size: int,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object] = lambda chunk: None,
+        source: IO[bytes] | None = None,
+        sink: IO[bytes] | None = None,
+    ) -> int | None:
+        """Runs a command line that reads `source`, from where that stands, or writes to `sink`; its status as `run` tells it.
+
+        `size` is how many bytes that will be: many go by the system's ssh, if that is let in where this connection was.
+        """
+        if self._openssh is not None and size >= MANY:
+            start = source.tell() if source is not None else 0
+            try:
+                return self._openssh.run(command, deadline=deadline, on_output=on_output, source=source, sink=sink)
+            except NotLetIn as refusal:
+                self._openssh, self.refusal = None, refusal
+                if source is not None:
+                    source.seek(start)
+        # One that is empty ends the input of a file that is.
+        feed = () if source is None else itertools.chain([b""], iter(functools.partial(source.read, BLOCK), b""))
+        return self.run(command, deadline=deadline, on_output=on_output if sink is None else sink.write, feed=feed)
+
     @contextlib.contextmanager
     def run_when_lost(self, command: str, deadline: Deadline) -> Iterator[None]:
         """Lets `command`, a line of the shell, be run there when the link ends before the block does."""
@@ -194,6 +234,25 @@ class SshLink:
                 channel.close()
 
 
+def _known(hop: Hop, client: paramiko.SSHClient) -> Known:
+    transport = client.get_transport()
+    assert transport is not None, "it was logged in to just now"
+    key = transport.get_remote_server_key()
+    return Known(hop=hop, address=_address(hop, transport), key=f"{key.get_name()} {key.get_base64()}")
+
+
+def _address(hop: Hop, transport: paramiko.Transport) -> str:
+    """Of the very computer that is connected, for a name may stand for several."""
+    link = transport.sock
+    if not isinstance(link, socket.socket):  # A program's pipe, or a channel.
+        return hop.host
+    with contextlib.suppress(OSError):
+        address, _, *scope = link.getpeername()
+        if scope[1:] in ([], [0]):
+            return str(address)
+    return hop.host
+
+
 def _ask(transport: paramiko.Transport, answered: threading.Event) -> None:
     """An sshd answers what it does not know, too. A link that has ended needs no further watching."""
     with _unless_ended():
@@ -220,8 +279,15 @@ def _next_output(channel: paramiko.Channel, deadline: Deadline) -> bytes:
 
 
 def _close_all(clients: Iterable[paramiko.SSHClient]) -> None:
+    from paramiko import ProxyCommand
+
     for client in reversed(list(clients)):
+        transport = client.get_transport()
         client.close()
+        if transport is not None and isinstance(transport.sock, ProxyCommand):
+            transport.join(CONNECT_SECONDS)  # It reads from the program, and asks it to end.
+            with transport.sock.process as program:
+                program.kill()
 
 
 # logging in ----------------------------------------------------------------------------------------
@@ -256,10 +322,10 @@ def _log_in(hop: Hop, sock: socket.socket, *, accept_new: bool) -> paramiko.SSHC
             transport_factory=_make_transport,
         )
     except OhforgeError:
-        client.close()
+        _close_all([client])
         raise
     except Exception as error:
-        client.close()
+        _close_all([client])
         raise _refusal(hop, error) from None
     return client
 
@@ -285,7 +351,10 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None, seconds: float) -> socket
             return transport.open_channel("direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=seconds)  # type: ignore[return-value]
         if hop.command:
             return paramiko.ProxyCommand(hop.command)  # type: ignore[return-value]
-        return socket.create_connection((hop.host, hop.port), timeout=seconds)
+        link = socket.create_connection((hop.host, hop.port), timeout=seconds)
+        # Else each command waits for the acknowledgement of what opens its channel, 40 ms where that is delayed.
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return link
     except (OSError, paramiko.SSHException) as error:
         raise BoardOffline(
             f"The SSH board at {where} cannot be reached: {_reason(error)}.",

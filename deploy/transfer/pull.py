@@ -35,6 +35,8 @@ from deploy.transfer.tree import (
 )
 
 POLL_SECONDS = 0.5
+OPENSSL_FROM = 4 * 1024 * 1024
+"""Bytes of a file for which it pays to start openssl, which takes 5 ms longer than sha256sum and then a fifth of its time."""
 PART_NAME = f".ohforge-{secrets.token_hex(8)}.part"
 """Of what is on its way: nobody can foresee it and lay a link there, and it is as short as any name may be long."""
 STAND_IN_SECONDS = 15.0
@@ -243,10 +245,10 @@ def list_remote(
 ) -> Listing:
     """What is `asked` for in `folder`, files with their hashes; a folder stands for all below it.
 
-    The first of `agents` that runs there hashes them, else what the board has.
+    The first of `agents` that runs there hashes them, else the quickest that the board has.
     Raises RemoteFileMissing naming what is not there.
     """
-    script = render_script("list_files", folder=folder, patterns=asked, agents=agents, links=links)
+    script = render_script("list_files", folder=folder, patterns=asked, agents=agents, links=links, large=OPENSSL_FROM)
     result = board.shell(script, deadline=deadline)
     if result.exit_code == 2:
         raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")

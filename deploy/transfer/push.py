@@ -32,6 +32,7 @@ from deploy.board.protocol import Board
 from deploy.board.script import quote
 from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, survey_board
 from deploy.hdc.paths import check_board_path, check_local_file
+from deploy.ssh.board import SshBoard
 from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
 from deploy.transfer.confirm import Arrived, Verdict, confirm_files
 from deploy.transfer.links import Links
@@ -50,6 +51,7 @@ from deploy.transfer.store import (
     part_path,
     question_about,
 )
+from deploy.transfer.streamed import send_streamed
 from deploy.transfer.tree import LeftOut, check_name, gather, tell_left_out
 
 SPARE_BYTES = 8 * 1000 * 1000
@@ -357,17 +359,22 @@ def _send_all(
                     joined = Arrived(file=last, found_as=joined_path(last), proven=True)
                     early.append(confirming.submit(confirm, [*arrived, joined]))
 
-                grown = send_in_chunks(
-                    session,
-                    board,
-                    file,
-                    tool=survey.hash_command,
-                    agent=survey.agent,
-                    room=room,
-                    deadline=deadline,
-                    reach=reach,
-                    when_proven=confirm_early if file is files[-1] else None,
-                )
+                tool = survey.hash_command
+                if isinstance(board, SshBoard):
+                    fresh = not survey.parts.get(file.fingerprint)
+                    grown = send_streamed(session, board, file, tool=tool, fresh=fresh, deadline=deadline, reach=reach)
+                else:
+                    grown = send_in_chunks(
+                        session,
+                        board,
+                        file,
+                        tool=tool,
+                        agent=survey.agent,
+                        room=room,
+                        deadline=deadline,
+                        reach=reach,
+                        when_proven=confirm_early if file is files[-1] else None,
+                    )
                 took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
             else:
                 measure = functools.partial(_size_there, board, file)

@@ -20,7 +20,6 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from core.errors import TransferError
-from core.files import CHUNK
 from deploy.board.protocol import Profile
 from deploy.board.survey import Question, Survey
 
@@ -29,6 +28,8 @@ HASH_BYTES_PER_SECOND = 10e6
 SLOWEST_LINK = 100_000
 """Bytes a second below which a link counts as dead."""
 STEP = 16 * 1024 * 1024
+READ = 256 * 1024
+"""Bytes at a time, which a core's own cache holds."""
 Digests = Mapping[int, str]
 """SHA-256 of the first so many bytes of a file."""
 NICE = 10
@@ -160,14 +161,25 @@ def file_changed(*files: Path) -> TransferError:
 def hash_beginnings(path: Path) -> Digests:
     """The hashes of the first `STEP` bytes of a file, of the first two, and so on, and of all of it."""
     found: dict[int, str] = {}
-    whole, at = hashlib.sha256(), 0
-    with path.open("rb") as content:
-        while block := content.read(min(CHUNK, STEP - at % STEP)):
-            whole.update(block)
-            at += len(block)
+    whole, at, room = hashlib.sha256(), 0, memoryview(bytearray(READ))
+    with path.open("rb", buffering=0) as content:
+        while count := content.readinto(room[: STEP - at % STEP]):
+            whole.update(room[:count])
+            at += count
             if at % STEP == 0:
                 found[at] = whole.hexdigest()
     return {**found, at: whole.hexdigest()}
+
+
+def hash_part(path: Path, start: int, end: int, algorithm: str = "sha256") -> str:
+    """The hash of the bytes from `start` to before `end` of a file, or of fewer where it is shorter."""
+    digest, room = hashlib.new(algorithm, usedforsecurity=False), memoryview(bytearray(READ))
+    with path.open("rb", buffering=0) as content:
+        content.seek(start)
+        while start < end and (count := content.readinto(room[: end - start])):
+            digest.update(room[:count])
+            start += count
+    return digest.hexdigest()
 
 
 def hash_in_background(paths: Sequence[Path]) -> list[Future[Digests]]:
@@ -189,8 +201,4 @@ def hash_in_background(paths: Sequence[Path]) -> list[Future[Digests]]:
 
 
 def md5_file(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as content:
-        while chunk := content.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return hash_part(path, 0, path.stat().st_size, "md5")

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 CHUNK = 16_384
@@ -20,6 +20,8 @@ class FaultyLink:
     listener: socket.socket
     rate: float = 0.0
     """Bytes a second of each link and direction; 0: as fast as it goes."""
+    on_fault: Callable[[], object] = lambda: None
+    """Is called when the fault comes."""
     _fault: str = ""
     _left: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -30,8 +32,8 @@ class FaultyLink:
         return int(self.listener.getsockname()[1])
 
     def fault(self, name: str, after: int) -> None:
-        """``cut``: both ends are closed; ``freeze``: nothing passes any more; ``flip``: one bit is changed."""
-        assert name in ("cut", "freeze", "flip")
+        """``cut``: both ends are closed; ``freeze``: nothing passes any more; ``flip``: one bit is changed; ``none``: nothing is."""
+        assert name in ("cut", "freeze", "flip", "none")
         with self._lock:
             self._fault, self._left = name, after
 
@@ -86,7 +88,8 @@ class FaultyLink:
             if self._left > 0:
                 return ""
             name, self._fault = self._fault, ""
-            return name
+        self.on_fault()
+        return name
 
     def end(self) -> None:
         """Lets go what is frozen."""

@@ -52,6 +52,32 @@ def test_standard_input_is_closed_unless_it_is_given() -> None:
     assert RealRunner().run(["cat"], deadline=soon(), stdin=much).stdout == much
 
 
+def test_a_program_reads_a_file_from_where_it_stands_and_writes_to_another(tmp_path: Path) -> None:
+    (tmp_path / "here").write_bytes(b"before,after")
+    with (tmp_path / "here").open("rb", buffering=0) as source, (tmp_path / "there").open("wb") as sink:
+        source.seek(7)
+        words = ["sh", "-c", "cat; echo err >&2"]
+        result = RealRunner().run(words, deadline=soon(), stdin=source, stdout=sink)
+    assert (tmp_path / "there").read_bytes() == b"after"
+    assert (result.stdout, result.stderr) == (b"", b"err\n")
+
+
+def test_a_program_that_shall_not_outlive_its_owner_ends_when_that_is_killed(tmp_path: Path) -> None:
+    code = (
+        "from core.deadline import Deadline; from core.process import RealRunner\n"
+        f"words = ['sh', '-c', 'echo $$ >{tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 600 & wait']\n"
+        "RealRunner().run(words, deadline=Deadline.after(600, 'the end'), end_if_killed=True)"
+    )
+    owner = subprocess.Popen(python(code), cwd=PROJECT)
+    try:
+        wait_until("the program's start", (tmp_path / "pid").exists)
+    finally:
+        owner.kill()
+        owner.wait(timeout=60)
+    number = int((tmp_path / "pid").read_text())
+    wait_until("its end", lambda: not is_alive(number))
+
+
 def test_a_program_that_does_not_read_its_input_is_no_error() -> None:
     assert RealRunner().run(["true"], deadline=soon(), stdin=b"x" * 1_000_000).ok
 

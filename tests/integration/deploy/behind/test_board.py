@@ -12,6 +12,7 @@ import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -214,13 +215,16 @@ def sent_to(board: HdcBoard, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the files that are sent to the board's host from here on."""
     host, sizes = board.host, list[int]()
     assert host is not None
-    send = host.send
+    run = host.run_with_file
 
-    def counted(local: Path, remote: str, *, deadline: Deadline) -> None:
-        sizes.append(local.stat().st_size)
-        send(local, remote, deadline=deadline)
+    def counted(
+        script: str, deadline: Deadline, *rest: Any, source: IO[bytes] | None = None, **options: Any
+    ) -> int | None:
+        if source is not None:
+            sizes.append(os.fstat(source.fileno()).st_size - source.tell())
+        return run(script, deadline, *rest, source=source, **options)
 
-    monkeypatch.setattr(host, "send", counted)
+    monkeypatch.setattr(host, "run_with_file", counted)
     return sizes
 
 

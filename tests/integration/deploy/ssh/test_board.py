@@ -197,7 +197,10 @@ def test_a_board_behind_a_program_is_reached_through_it(session: Session, sshd: 
     with (home / ".ssh/config").open("a") as configuration:
         configuration.write(f"Host piped\n  IdentityFile {sshd.folder}/user\n  ProxyCommand {' '.join(sshd.words)}\n")
     (home / ".ssh/known_hosts").write_text(f"piped {(sshd.folder / 'host.pub').read_text()}")
-    assert choose_board(session, "ssh://piped").shell("echo there", deadline=soon()).output == b"there\n"
+    board = choose_board(session, "ssh://piped")
+    assert isinstance(board, SshBoard)
+    with contextlib.closing(board):
+        assert board.shell("echo there", deadline=soon()).output == b"there\n"
 
 
 def test_a_key_that_only_the_agent_has_lets_in(

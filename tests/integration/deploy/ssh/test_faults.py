@@ -38,7 +38,13 @@ def documented() -> dict[tuple[str, str], str]:
 
 
 TABLE = documented()
-ALWAYS = (("cut", "push"), ("frozen", "shell"), ("a byte is changed", "pull"), ("slow", "push"))
+ALWAYS = (
+    ("cut", "push of a large file"),
+    ("frozen", "shell"),
+    ("frozen", "push of a large file"),
+    ("a byte is changed", "push of a large file"),
+    ("slow", "push"),
+)
 """Those that are tried each time; the others with all that takes long."""
 
 
@@ -60,7 +66,6 @@ def operations(
     monkeypatch.setattr("deploy.ssh.link.ALIVE_SECONDS", 0.2)
     monkeypatch.setattr("deploy.ssh.link.SILENT_SECONDS", 2.0)
     monkeypatch.setattr("deploy.ssh.link.SLOWEST_LINK", 50_000)
-    monkeypatch.setattr(chunks, "SMALLEST_CHUNK", SIZE // 3)
     content = os.urandom(SIZE)
     file, there, back = tmp_path / "file", tmp_path / "there/file", tmp_path / "back"
     file.write_bytes(content)
@@ -79,6 +84,7 @@ def operations(
 
     def push_large() -> bool:
         monkeypatch.setattr(chunks, "CHUNKED_FROM", SIZE)
+        monkeypatch.setattr("deploy.ssh.link.MANY", SIZE // 4)
         return push()
 
     def pull() -> bool:
@@ -109,12 +115,28 @@ def operations(
 )
 def test_what_a_fault_of_the_link_does_is_what_the_table_says(
     link: FaultyLink,
-    sshd: LoopbackSshd,
     board: SshBoard,
     operations: dict[str, Callable[[], bool]],
-    session: Session,
     fault: str,
     operation: str,
+) -> None:
+    check(link, board, operations, fault, operation)
+
+
+@pytest.mark.parametrize("fault", ["cut", "a byte is changed"])
+def test_what_a_fault_does_to_a_large_file_is_the_same_where_no_ssh_is_installed(
+    link: FaultyLink,
+    board: SshBoard,
+    operations: dict[str, Callable[[], bool]],
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+) -> None:
+    monkeypatch.setattr("deploy.ssh.openssh.shutil.which", lambda name: None)
+    check(link, board, operations, fault, "push of a large file")
+
+
+def check(
+    link: FaultyLink, board: SshBoard, operations: dict[str, Callable[[], bool]], fault: str, operation: str
 ) -> None:
     assert board.profile.device_dir
     if fault == "slow":

@@ -6,10 +6,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
-from core.deadline import Deadline
-from core.errors import OhforgeError
 from core.session import Session
 from deploy.launch.launch import run_program
 from deploy.launch.request import LaunchRequest
@@ -17,9 +13,6 @@ from deploy.run.options import RunOptions
 from deploy.ssh.board import SshBoard
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
-from tests.support.sshd import LoopbackSshd
-
-LARGE = 96 * 1024 * 1024
 
 
 def test_a_file_is_sent_once_and_comes_back_the_same(session: Session, board: SshBoard, tmp_path: Path) -> None:
@@ -28,28 +21,6 @@ def test_a_file_is_sent_once_and_comes_back_the_same(session: Session, board: Ss
     assert push_files(session, board, [tmp_path / "model"], f"{tmp_path}/again/").bytes_sent == 0
     pull_files(session, board, [f"{tmp_path}/again/model"], tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == (tmp_path / "model").read_bytes()
-
-
-def test_a_push_that_was_cut_goes_on_where_it_was(
-    session: Session, board: SshBoard, sshd: LoopbackSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "model").write_bytes(os.urandom(LARGE))
-    send, sent = board.send, list[str]()
-
-    def cut_in_the_fifth(local: Path, remote: str, *, deadline: Deadline) -> None:
-        sent.append(remote)
-        if len(sent) == 5:
-            sshd.refuses = True
-            sshd.cut()
-        send(local, remote, deadline=deadline)
-
-    monkeypatch.setattr(board, "send", cut_in_the_fifth)
-    with pytest.raises(OhforgeError):
-        push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/")
-    sshd.refuses = False
-    monkeypatch.setattr(board, "send", send)
-    assert push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/").bytes_sent < LARGE
-    assert (tmp_path / "there/model").read_bytes() == (tmp_path / "model").read_bytes()
 
 
 def test_a_program_runs_and_its_record_tells_how_the_board_was_reached(

@@ -1,0 +1,386 @@
+"""Large files over SSH, by the system's own ssh where that is let in: cuts, corruption, kills, keys, and where it is not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, OhforgeError, TransferError
+from core.patience import Patience
+from core.session import PROJECT, Session
+from deploy.hdc.choose import choose_board
+from deploy.ssh.board import SshBoard
+from deploy.transfer import chunks, streamed
+from deploy.transfer.pull import pull_files
+from deploy.transfer.push import push_files
+from tests.shared.faulty_link import FaultyLink, faulty_link
+from tests.support.board_runs import soon
+from tests.support.sshd import LoopbackSshd, loopback_sshd
+from tests.support.transfers import flip_byte, parts_of
+from tests.support.waiting import wait_until
+
+SIZE = 30_000_000
+IN_FLIGHT = 12_000_000
+"""At most so much is on its way when a link is cut: SSH's window of 2 MB, and what the system keeps for sockets."""
+
+
+@pytest.fixture(autouse=True)
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNKED_FROM", 1_000_000)
+    monkeypatch.setattr("deploy.ssh.link.MANY", 1_000_000)
+    monkeypatch.setattr("deploy.ssh.board.ATTEMPTS", Patience(pause=0.1, growth=2, times=2))
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> bytes:
+    content = os.urandom(SIZE)
+    (tmp_path / "model").write_bytes(content)
+    return content
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in which each command line of ``ssh`` becomes a line, before the real one is started."""
+    real, notes = shutil.which("ssh"), tmp_path / "calls"
+    assert real is not None
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ssh").write_text(f'#!/bin/sh\necho $(echo "$*") >>{notes}\nexec {real} "$@"\n')
+    (tmp_path / "bin/ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    notes.touch()
+    return notes
+
+
+@pytest.fixture
+def link(sshd: LoopbackSshd, home: Path) -> Iterator[FaultyLink]:
+    """The link by which ``lab`` is reached."""
+    with faulty_link(sshd.port) as link:
+        for file in ("config", "known_hosts"):
+            path = home / ".ssh" / file
+            path.write_text(path.read_text().replace(str(sshd.port), str(link.port)))
+        yield link
+
+
+def push(session: Session, board: SshBoard, tmp_path: Path) -> int:
+    """Bytes that were sent."""
+    return push_files(session, board, [tmp_path / "model"], f"{tmp_path}/there/").bytes_sent
+
+
+def joined(tmp_path: Path, content: bytes) -> Path:
+    """Where the file grows."""
+    return tmp_path / "device/ohforge/store" / parts_of(content) / "joined"
+
+
+def arrived(tmp_path: Path) -> bytes:
+    return (tmp_path / "there/model").read_bytes()
+
+
+def push_until_cut(
+    session: Session, board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, tmp_path: Path, content: bytes
+) -> int:
+    """Bytes that are there of a push that is broken off at nine tenths of the file, when no link can be made any more."""
+
+    def lost() -> None:
+        sshd.refuses = True
+        sshd.cut()
+
+    (tmp_path / "device").mkdir(exist_ok=True)
+    board.shell("true", deadline=soon())  # The link that is open now lives on.
+    link.fault("cut", SIZE * 9 // 10)
+    link.on_fault = lost
+    try:
+        with pytest.raises(OhforgeError):
+            push(session, board, tmp_path)
+    finally:
+        sshd.refuses, link.on_fault = False, lambda: None
+    wait_until("the end of what wrote there", lambda: not processes_about(parts_of(content)))
+    return joined(tmp_path, content).stat().st_size
+
+
+# the way ---------------------------------------------------------------------------------------------
+
+
+def test_a_large_file_goes_there_and_back_by_the_systems_own_ssh(
+    session: Session, board: SshBoard, calls: Path, content: bytes, tmp_path: Path
+) -> None:
+    assert push(session, board, tmp_path) == SIZE
+    assert len(calls.read_text().splitlines()) == 1
+    assert arrived(tmp_path) == content
+    assert push(session, board, tmp_path) == 0
+    assert len(calls.read_text().splitlines()) == 1
+    pull_files(session, board, [f"{tmp_path}/there/model"], tmp_path / "back")
+    assert len(calls.read_text().splitlines()) == 2
+    assert (tmp_path / "back").read_bytes() == content
+
+
+def test_a_small_file_takes_no_connection_of_its_own(
+    session: Session, board: SshBoard, calls: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "model").write_bytes(bytes(999_999))
+    assert push(session, board, tmp_path) == 999_999
+    pull_files(session, board, [f"{tmp_path}/there/model"], tmp_path / "back")
+    assert calls.read_text() == ""
+
+
+def test_a_file_goes_by_the_computers_on_the_way(
+    session: Session, sshd: LoopbackSshd, home: Path, calls: Path, content: bytes, tmp_path: Path
+) -> None:
+    configuration = home / ".ssh/config"
+    inner = configuration.read_text().replace("lab gate", "inner") + "  ProxyJump piped\n"
+    piped = f"Host piped\n  IdentityFile {sshd.folder}/user\n  ProxyCommand {' '.join(sshd.words)}\n"
+    configuration.write_text(configuration.read_text() + inner + piped)
+    with (home / ".ssh/known_hosts").open("a") as known:
+        known.write(f"piped {(sshd.folder / 'host.pub').read_text()}")
+    board = choose_board(session.with_settings(boards={}), "ssh://inner")
+    assert isinstance(board, SshBoard)
+    with contextlib.closing(board):
+        board._device_dir = f"{tmp_path}/device"
+        assert push(session, board, tmp_path) == SIZE
+    assert arrived(tmp_path) == content
+    assert len(calls.read_text().splitlines()) == 1
+
+
+# where ssh is not let in -------------------------------------------------------------------------------
+
+
+def test_without_ssh_a_large_file_goes_by_the_connection_that_is_open(
+    session: Session, board: SshBoard, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.ssh.openssh.shutil.which", lambda name: None)
+    assert push(session, board, tmp_path) == SIZE
+    assert arrived(tmp_path) == content
+    pull_files(session, board, [f"{tmp_path}/there/model"], tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == content
+
+
+def test_a_key_that_ssh_does_not_take_lets_our_own_connection_in(
+    session: Session,
+    board: SshBoard,
+    sshd: LoopbackSshd,
+    home: Path,
+    calls: Path,
+    content: bytes,
+    tmp_path: Path,
+) -> None:
+    # OpenSSH refuses a private key that others may read (ssh(1), "Identity file").
+    shutil.copy(sshd.folder / "user", tmp_path / "open")
+    (tmp_path / "open").chmod(0o644)
+    configuration = home / ".ssh/config"
+    configuration.write_text(configuration.read_text().replace(f"{sshd.folder}/user", f"{tmp_path}/open"))
+    assert push(session, board, tmp_path) == SIZE
+    assert arrived(tmp_path) == content
+    assert len(calls.read_text().splitlines()) == 1, "it was tried once"
+
+
+def test_who_answers_ssh_alone_with_another_key_gets_nothing(
+    session: Session,
+    board: SshBoard,
+    sshd: LoopbackSshd,
+    link: FaultyLink,
+    content: bytes,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "other").mkdir()
+    with loopback_sshd(tmp_path / "other") as other:
+        shutil.copy(sshd.folder / "user.pub", other.folder / "user.pub")
+        board.shell("true", deadline=soon())
+        link.target = other.port
+        assert push(session, board, tmp_path) == SIZE
+        said = (other.folder / "sshd.log").read_text()
+    assert arrived(tmp_path) == content
+    assert "Accepted" not in said
+    assert "with another key than the known one" in capsys.readouterr().err
+
+
+def test_nothing_secret_and_nothing_of_the_files_stands_on_a_command_line(
+    session: Session, board: SshBoard, sshd: LoopbackSshd, calls: Path, content: bytes, tmp_path: Path
+) -> None:
+    assert push(session, board, tmp_path) == SIZE
+    line = calls.read_text()
+    key = (sshd.folder / "user").read_text().splitlines()[1:-1]
+    assert not any(part in line for part in key)
+    assert shlex.split(line)[0] == "-F"
+    assert not Path(shlex.split(line)[1]).exists(), "its configuration is gone"
+
+
+# what goes wrong ---------------------------------------------------------------------------------------
+
+
+def test_a_push_that_was_cut_at_nine_tenths_sends_only_the_rest(
+    session: Session, board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, content: bytes, tmp_path: Path
+) -> None:
+    there = push_until_cut(session, board, sshd, link, tmp_path, content)
+    assert there > SIZE * 9 // 10 - IN_FLIGHT
+    assert push(session, board, tmp_path) == SIZE - there
+    assert arrived(tmp_path) == content
+
+
+def test_a_push_goes_on_by_a_new_link_by_itself(
+    session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
+) -> None:
+    board.shell("true", deadline=soon())
+    link.fault("cut", SIZE * 9 // 10)
+    assert SIZE <= push(session, board, tmp_path) <= SIZE + IN_FLIGHT
+    assert arrived(tmp_path) == content
+
+
+def test_a_pull_that_is_cut_leaves_no_file(
+    session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
+) -> None:
+    board.shell("true", deadline=soon())
+    link.fault("cut", SIZE // 2)
+    with pytest.raises(LostConnection):
+        pull_files(session, board, [f"{tmp_path}/model"], tmp_path / "back")
+    assert not list(tmp_path.glob("*back*"))
+    pull_files(session, board, [f"{tmp_path}/model"], tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == content
+
+
+def test_a_part_that_is_not_what_the_file_begins_with_is_sent_anew(
+    session: Session,
+    board: SshBoard,
+    sshd: LoopbackSshd,
+    link: FaultyLink,
+    content: bytes,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    push_until_cut(session, board, sshd, link, tmp_path, content)
+    flip_byte(joined(tmp_path, content))
+    assert push(session, board, tmp_path) == SIZE
+    assert arrived(tmp_path) == content
+    assert "is not what it should be; sending all of it" in capsys.readouterr().err
+
+
+def test_what_the_board_writes_differently_never_gets_the_files_name(
+    session: Session, board: SshBoard, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = streamed.BY_PYTHON.replace("left = room[:count]", "room[0] ^= 1; left = room[:count]")
+    monkeypatch.setattr(streamed, "BY_PYTHON", changed)
+    with pytest.raises(ContentDiffers):
+        push(session, board, tmp_path)
+    assert not (tmp_path / "there/model").exists()
+    assert not list((tmp_path / "device/ohforge/store").glob("*.ok"))
+
+
+def test_a_file_that_is_changed_while_it_is_sent_is_an_error_and_leaves_nothing(
+    session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
+) -> None:
+    link.rate = 20_000_000
+    link.on_fault = lambda: flip_byte(tmp_path / "model")
+    link.fault("none", 5_000_000)
+    with pytest.raises(TransferError, match="was changed while it was being sent"):
+        push(session, board, tmp_path)
+    assert not (tmp_path / "there/model").exists()
+    assert not joined(tmp_path, content).exists()
+
+
+@pytest.mark.parametrize("writer", ["python3", "tee"])
+def test_a_disk_that_is_full_is_told_so(
+    session: Session, board: SshBoard, content: bytes, tmp_path: Path, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if writer == "tee":
+        monkeypatch.setattr(streamed, "PYTHONS", ("absent",))
+    # /dev/full takes nothing, and says why.
+    template = streamed.render_script
+
+    def render(name: str, **values: object) -> str:
+        return template(name, **values).replace(" joined)", " /dev/full)").replace("-a joined", "-a /dev/full")
+
+    monkeypatch.setattr(streamed, "render_script", render)
+    with pytest.raises(NoSpaceOnBoard):
+        push(session, board, tmp_path)
+    assert not (tmp_path / "there/model").exists()
+
+
+def test_without_python_the_boards_own_tools_write_and_hash(
+    session: Session,
+    board: SshBoard,
+    sshd: LoopbackSshd,
+    link: FaultyLink,
+    content: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streamed, "PYTHONS", ("absent",))
+    template = streamed.render_script
+    for openssl in ("absent", "openssl"):
+
+        def render(name: str, openssl: str = openssl, **values: object) -> str:
+            return template(name, **values).replace("openssl", openssl)
+
+        monkeypatch.setattr(streamed, "render_script", render)
+        there = push_until_cut(session, board, sshd, link, tmp_path, content)
+        assert push(session, board, tmp_path) == SIZE - there
+        assert arrived(tmp_path) == content
+        shutil.rmtree(tmp_path / "device")
+
+
+# what ends it ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_push_that_is_ended_leaves_nothing_running_and_goes_on_where_it_was(
+    session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path, home: Path, number: int
+) -> None:
+    link.rate = 8_000_000
+    program = (
+        "import sys; from deploy.transfer import chunks; chunks.CHUNKED_FROM = 1_000_000\n"
+        "import deploy.ssh.link; deploy.ssh.link.MANY = 1_000_000\n"
+        "from commands.main import main; main()\n"
+    )
+    (tmp_path / "invoke.yaml").write_text(
+        f"ohforge:\n  boards:\n    bench: {{serial: lab, transport: ssh, device_dir: {tmp_path}/device}}\n"
+    )
+    words = ["board.push", str(tmp_path / "model"), f"{tmp_path}/there/", "--board", "bench"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        part = joined(tmp_path, content)
+        wait_until("a part of the file", lambda: part.exists() and part.stat().st_size > 2_000_000)
+        process.send_signal(number)
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait(timeout=60)
+    wait_until("the end of all that it started", lambda: not processes_about(parts_of(content)))
+    link.rate = 0
+    there = part.stat().st_size
+    assert 2_000_000 < there < SIZE
+    assert push(session, board, tmp_path) == SIZE - there
+    assert arrived(tmp_path) == content
+
+
+def processes_about(word: str) -> list[str]:
+    """Command lines of this computer, which is the board too, that have a word: those of ssh have the script."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+    return [line for line in lines if word in line]
+
+
+def test_a_writer_whose_link_is_dead_is_ended_by_the_next_push(
+    session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.ssh.link.SILENT_SECONDS", 4.0)
+    board.shell("true", deadline=soon())
+    link.fault("freeze", SIZE // 2)
+    assert SIZE <= push(session, board, tmp_path) <= SIZE + IN_FLIGHT
+    assert arrived(tmp_path) == content

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BoardBusy
+from core.errors import BoardBusy, Interrupted
 from core.session import Session
 from deploy.lease import lease
 from deploy.lease.lease import LeasePlace, find_holder, hold_board, unlock_board
 from deploy.lease.owner import current_user
+from deploy.lease.shared_file import SharedFile
 from tests.support.leases import holder, living, put
 from tests.support.local_board import LocalBoard
 from tests.support.waiting import wait_until
@@ -48,6 +49,24 @@ def test_within_a_block_that_holds_the_board_it_is_held_already(
 def test_a_block_that_fails_gives_the_board_back(impatient: Session, board: LocalBoard, place: LeasePlace) -> None:
     with pytest.raises(KeyError), hold_board(impatient, board, "x"):
         raise KeyError
+    assert find_holder(place) is None
+
+
+def test_ctrl_c_while_a_board_is_given_back_waits_until_that_is_done(
+    impatient: Session, board: LocalBoard, place: LeasePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_back = lease._Keeper._give_back
+
+    def interrupted(keeper: lease._Keeper, shared: SharedFile) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise Interrupted("as a command on a host") from None
+        give_back(keeper, shared)
+
+    monkeypatch.setattr(lease._Keeper, "_give_back", interrupted)
+    with pytest.raises(KeyboardInterrupt), hold_board(impatient, board, "x"):
+        pass
     assert find_holder(place) is None
 
 

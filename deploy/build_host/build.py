@@ -95,7 +95,8 @@ def _find_host(session: Session, name: str) -> str:
     if found is None:
         raise NoBoard(
             f"{name!r} is no build host.",
-            remedy="Name it as ssh://[USER@]HOST[:PORT], or by the name of an SSH board under ohforge.boards.",
+            remedy="Name it as ssh://USER@HOST, with :PORT after it when that is not 22, or by the name of an SSH board "
+            "under ohforge.boards.",
         )
     return found[0]
 

@@ -48,7 +48,7 @@ from deploy.board.script import (
     stop_unnumbered,
     wrap_command,
 )
-from deploy.ssh.link import SILENT_SECONDS, LinkHadEnded, SshLink
+from deploy.ssh.link import CONNECT_SECONDS, SILENT_SECONDS, LinkHadEnded, SshLink
 
 STOP_SECONDS = 15.0
 ATTEMPTS = Patience(pause=0.5, growth=2, times=3)
@@ -217,10 +217,12 @@ class SshBoard:
 
     def _open(self, deadline: Deadline) -> SshLink:
         for pause in (*ATTEMPTS.pauses(), None):
+            began = time.monotonic()
             try:
                 return SshLink.open(self.serial, accept_new=self._accept_new)
             except BoardOffline as offline:
-                if pause is None or deadline.expired:
+                # Who keeps silent is not being started.
+                if pause is None or deadline.expired or time.monotonic() - began > CONNECT_SECONDS / 2:
                     raise
                 self._session.console.detail(f"{offline.message} Trying again.")
                 time.sleep(min(pause, deadline.remaining))

@@ -33,6 +33,8 @@ SLOWEST_LINK = 20_000
 KEEPALIVE = "keepalive@openssh.com"
 CHUNK = 65_536
 LOOPBACK = "127.0.0.1"
+NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
+"""What paramiko says of somebody who answers nothing."""
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
 
@@ -286,8 +288,8 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None) -> socket.socket:
         return socket.create_connection((hop.host, hop.port), timeout=CONNECT_SECONDS)
     except (OSError, paramiko.SSHException) as error:
         raise BoardOffline(
-            f"The SSH board at {where} cannot be reached: {_reason(error)}.",
-            remedy="See with `ssh -v` to the same address whether it is on and its sshd runs.",
+            f"{where} cannot be reached by SSH: {_reason(error)}.",
+            remedy="See with `ssh -v` to the same address whether its name is known, it is on and its sshd runs.",
         ) from None
 
 
@@ -316,8 +318,9 @@ def _refusal(hop: Hop, error: Exception) -> OhforgeError:
             remedy="Make one with ssh-keygen, or name it as IdentityFile in ~/.ssh/config.",
         )
     if isinstance(error, OSError | EOFError | paramiko.SSHException):
+        reason = "no greeting of an sshd came" if str(error).startswith(NO_GREETING) else _reason(error)
         return BoardOffline(
-            f"{where} does not speak SSH with us: {_reason(error)}.",
+            f"{where} does not speak SSH with us: {reason}.",
             remedy="See with `ssh -v` to the same address what is there.",
         )
     return BoardError(f"{where}: {_reason(error)}.")

@@ -81,6 +81,13 @@ def test_a_board_that_stays_away_is_told_with_the_stage_that_it_reached(session:
         wait(make(session, OFFLINE), seconds=0.05)
 
 
+def test_a_board_whose_host_cannot_be_reached_is_told_with_that_and_its_remedy(session: Session) -> None:
+    away = BoardOffline("lab1:22 cannot be reached by SSH: Connection refused.", remedy="See with `ssh -v`.")
+    with pytest.raises(BoardOffline, match=r"it is gone\. lab1:22 cannot be reached by SSH") as caught:
+        wait(make(session, away), seconds=0.05)  # type: ignore[arg-type]
+    assert caught.value.remedy == "See with `ssh -v`."
+
+
 def test_a_tcp_board_is_connected_again_until_it_answers(session: Session) -> None:
     board = make(session, OFFLINE, answered(), answered(SECOND + b"ready\n"), key=OTHER)
     assert wait(board) == ["gone", "back", "authorised", "ready"]

@@ -109,7 +109,7 @@ def wait_for_board(
         if look.fault is not None and look.fault.asks_user and "asked" not in stages.reached:
             stages.reached["asked"] = round(time.monotonic() - stages.began, 1)
             session.console.info(confirm_request(board.serial, deadline.remaining))
-        if not look.answered:
+        if not look.answered and not deadline.expired:
             with contextlib.suppress(*AWAY):
                 board.reconnect(deadline)
     end_unused(session, board.hdc, board.serial)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import BoardBusy, Interrupted
+from core.interrupts import termination_as_interrupt
 from core.session import Session
 from deploy.lease import lease
 from deploy.lease.lease import LeasePlace, find_holder, hold_board, unlock_board
@@ -52,20 +53,21 @@ def test_a_block_that_fails_gives_the_board_back(impatient: Session, board: Loca
     assert find_holder(place) is None
 
 
-def test_ctrl_c_while_a_board_is_given_back_waits_until_that_is_done(
+def test_what_ends_ohforge_while_a_board_is_given_back_waits_until_that_is_done(
     impatient: Session, board: LocalBoard, place: LeasePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give_back = lease._Keeper._give_back
 
     def interrupted(keeper: lease._Keeper, shared: SharedFile) -> None:
         try:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
         except KeyboardInterrupt:
             raise Interrupted("as a command on a host") from None
         give_back(keeper, shared)
 
     monkeypatch.setattr(lease._Keeper, "_give_back", interrupted)
-    with pytest.raises(KeyboardInterrupt), hold_board(impatient, board, "x"):
+    # What a shell starts in the background ignores SIGINT, tests too.
+    with termination_as_interrupt(), pytest.raises(KeyboardInterrupt), hold_board(impatient, board, "x"):
         pass
     assert find_holder(place) is None
 

@@ -16,7 +16,7 @@ from core.errors import BoardOffline, BuildError, Busy, DeadlineExpired, Interru
 from core.files import sha256_json, write_json
 from core.locks import hold
 from core.session import Session
-from deploy.build_host.host import ATTEMPTS, BuildHost, make_error
+from deploy.build_host.host import ATTEMPTS, COME_BACK, BuildHost, make_error
 from deploy.build_host.job import Job, find_recipe, make_job, title_of
 from deploy.build_host.journal import Replay
 from deploy.build_host.send import send_lacking
@@ -187,7 +187,7 @@ def _follow(session: Session, host: BuildHost, job: Job, attempt: str, note: _No
         failures = 0 if replay.seen else failures + 1
         pause = ATTEMPTS.pause_after(failures)
         if pause is None:
-            raise LostConnection(f"{lost}. {_goes_on(job, host)}")
+            raise LostConnection(f"{lost}. {_goes_on(job, host)}", remedy=COME_BACK)
         session.console.detail(f"{host.serial}: {lost}; trying again")
         time.sleep(min(pause, deadline.remaining))
 

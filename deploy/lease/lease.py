@@ -296,7 +296,10 @@ def _lets_through(kind: Kind, lease: Lease, owner: Owner) -> bool:
 
 def _busy(place: LeasePlace, holder: Lease, why: str) -> BoardBusy:
     return BoardBusy(
-        f"Board {place.serial} is used by {holder.describe()} ({why}).", board=place.serial, **holder.as_json()
+        f"Board {place.serial} is used by {holder.describe()} ({why}).",
+        remedy=BoardBusy.default_remedy.replace("unlock", f"unlock --board {place.serial}"),
+        board=place.serial,
+        **holder.as_json(),
     )
 
 

@@ -86,7 +86,7 @@ def test_another_process_is_named_with_purpose_and_times(
     assert caught.value.exit_status == 78
     assert caught.value.details["pid"] == process.pid
     assert set(caught.value.details) >= {"user", "purpose", "since", "until"}
-    assert "--force" in caught.value.remedy
+    assert f"`ohforge board.unlock --board {board.serial} --force`" in caught.value.remedy
 
 
 def test_who_waits_gets_the_board_as_soon_as_it_is_free(

@@ -16,7 +16,7 @@ from core.errors import BoardOffline, BuildError, Busy, DeadlineExpired, Interru
 from core.files import sha256_json, write_json
 from core.locks import hold
 from core.session import Session
-from deploy.build_host.host import ATTEMPTS, BuildHost, make_error
+from deploy.build_host.host import ATTEMPTS, COME_BACK, BuildHost, make_error
 from deploy.build_host.job import Job, find_recipe, make_job, title_of
 from deploy.build_host.journal import Replay
 from deploy.build_host.send import send_lacking
@@ -95,7 +95,8 @@ def _find_host(session: Session, name: str) -> str:
     if found is None:
         raise NoBoard(
             f"{name!r} is no build host.",
-            remedy="Name it as ssh://[USER@]HOST[:PORT], or by the name of an SSH board under ohforge.boards.",
+            remedy="Name it as ssh://USER@HOST, with :PORT after it when that is not 22, or by the name of an SSH board "
+            "under ohforge.boards.",
         )
     return found[0]
 
@@ -186,7 +187,7 @@ def _follow(session: Session, host: BuildHost, job: Job, attempt: str, note: _No
         failures = 0 if replay.seen else failures + 1
         pause = ATTEMPTS.pause_after(failures)
         if pause is None:
-            raise LostConnection(f"{lost}. {_goes_on(job, host)}")
+            raise LostConnection(f"{lost}. {_goes_on(job, host)}", remedy=COME_BACK)
         session.console.detail(f"{host.serial}: {lost}; trying again")
         time.sleep(min(pause, deadline.remaining))
 

@@ -19,6 +19,10 @@ from deploy.ssh.link import SshLink
 T = TypeVar("T")
 ATTEMPTS = Patience(pause=0.5, growth=2, times=6)
 """At reaching the host again after the link was lost: half a minute in all."""
+COME_BACK = (
+    "Run the same command when the host answers (`ssh -v` shows whether it does): what is there is not sent again, and a build "
+    "follows what runs there, or goes on with what was compiled."
+)
 HELPER = Path(helper.__file__).read_text
 PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 OLDEST = (3, 11)
@@ -71,7 +75,9 @@ class BuildHost:
                 return answer
         text = bytes(said).decode("utf-8", "replace").strip()
         if status is None:
-            raise LostConnection(f"The link to the build host {self.serial} ended before it answered.")
+            raise LostConnection(
+                f"The link to the build host {self.serial} ended before it answered.", remedy=COME_BACK
+            )
         raise TransferError(f"The build host {self.serial} did not understand: {text[-500:] or f'status {status}'}.")
 
     def stream(

@@ -17,6 +17,9 @@ from pathlib import Path
 
 from deploy.build_host.helper import explain, locked, make_folder, write_json
 
+ENVIRONMENT_BYTES = 650_000_000
+"""What an environment takes up, zig's 400 MB among them. venv does not say that a disk is full."""
+
 
 def main(base: Path, attempt: Path) -> None:
     """Becomes the engine, in a Python that has what it needs; else the reason is the result of the attempt."""
@@ -60,6 +63,14 @@ def make_environment(base: Path, packages: Mapping[str, str]) -> str:
         if whole.exists():
             return python
         shutil.rmtree(folder, ignore_errors=True)
+        free = shutil.disk_usage(base).free
+        if free < ENVIRONMENT_BYTES:
+            raise Unfit(
+                "OHF7501",
+                f"The disk of the build host has {free / 1e6:.0f} MB free in {base}; the environment for builds needs "
+                f"{ENVIRONMENT_BYTES / 1e6:.0f} MB.",
+                f"Make room there, or give its Python {' '.join(pins)}.",
+            )
         say("stage", f"Making a Python environment with {', '.join(pins)}, once")
         made = _run([sys.executable, "-m", "venv", str(folder)])
         if made:

@@ -13,7 +13,7 @@ from core.errors import ContentDiffers, IntegrityError, LostConnection
 from core.files import atomic_path, remove_tree
 from core.session import Session
 from core.spool import spool_folder
-from deploy.build_host.host import BuildHost
+from deploy.build_host.host import COME_BACK, BuildHost
 from deploy.build_host.tree import LINK, PROGRAM, Entry, entry_of
 from native.artifact.artifact import MANIFEST, Artifact, read_artifact
 from native.build.ensure import own_build_folder
@@ -102,7 +102,8 @@ def _fetch(session: Session, host: BuildHost, there: PurePosixPath, entries: Seq
             size += member.size
     if wanted:
         if not ended:
-            raise LostConnection(f"The link to {host.serial} ended before all of the build was here.")
+            lost = f"The link to {host.serial} ended before all of the build was here."
+            raise LostConnection(lost, remedy=COME_BACK)
         raise ContentDiffers(f"{host.serial} did not send {', '.join(sorted(wanted))}.")
     return size
 

@@ -94,7 +94,8 @@ class HdcForward:
         fault = find_fault(text, "shell")
         if fault is not None and fault.id == TAKEN:
             return False
-        raise make_error(fault, text or "nothing", subject=f"Board {self._board.serial}, forwarding port {self.remote}")
+        subject = f"Board {self._board.serial}, forwarding port {self.remote}"
+        raise make_error(fault, text or "nothing", subject=subject, typed=self._board.hdc.typed)
 
     def close(self) -> None:
         """Ends it. One that is gone already is as good."""
@@ -181,7 +182,7 @@ def _forward_by_hdc(session: Session, board: HdcBoard, remote: int) -> Iterator[
     raise BoardError(
         f"No port of the computer with hdc could be had for port {remote} of board {board.serial}: {PORTS_TRIED} that were free "
         "had been taken by others when hdc was to listen there.",
-        remedy="`hdc fport ls` lists those that are forwarded.",
+        remedy=f"`{board.hdc.typed} fport ls` lists those that are forwarded.",
     )
 
 
@@ -191,5 +192,6 @@ def list_forwards(session: Session, hdc: Hdc) -> list[Rule]:
     rules = [Rule(**found.groupdict()) for found in RULE.finditer(said.text)]
     if not rules and "[Empty]" not in said.text:
         text = without_log_lines(f"{said.text}\n{said.error_text}").strip()
-        raise make_error(find_fault(text, "list"), text or "nothing", subject="Listing the forwarded ports")
+        fault = find_fault(text, "list")
+        raise make_error(fault, text or "nothing", subject="Listing the forwarded ports", typed=hdc.typed)
     return rules

@@ -66,9 +66,15 @@ def ready_behind(session: Session, board: HdcBoard) -> HdcBoard:
             if connect_board(session, board.hdc, board.key)[1]:
                 board.make_ready(ready)
         elif state:
-            raise BoardOffline(f"Board {board.serial} is known to hdc there, but not connected now.")
+            raise BoardOffline(
+                f"Board {board.serial} is known to hdc there, but not connected now.",
+                remedy=f"Reconnect it to the host; `{board.hdc.typed} list targets -v` shows what hdc there has.",
+            )
         else:
-            raise NoBoard(f"hdc of the host has no board {board.serial}; {nearest(board.key, list(states))}.")
+            raise NoBoard(
+                f"hdc of the host has no board {board.serial}; {nearest(board.key, list(states))}.",
+                remedy=f"Connect it to the host; `{board.hdc.typed} list targets -v` shows what hdc there has.",
+            )
     elif state == "Unauthorized":
         board.make_ready(ready)
     return board

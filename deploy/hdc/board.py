@@ -92,7 +92,7 @@ class HdcBoard:
         self._session = session
         self.key = serial
         """What hdc calls the board."""
-        self._serial = serial if hdc.host is None else f"{hdc.host.serial}/{serial}"
+        self._serial = hdc.serial_of(serial)
         self._read_profile = read_profile
         self._pause = pause
         self.hdc = hdc
@@ -273,7 +273,7 @@ class HdcBoard:
     def _error(self, refused: Refused) -> OhforgeError:
         otherwise = TransferError if refused.during in ("send", "receive") else BoardError
         subject = f"Board {self._serial}" + (f", {refused.what}" if refused.what else "")
-        return make_error(refused.fault, refused.text, subject=subject, otherwise=otherwise)
+        return make_error(refused.fault, refused.text, subject=subject, typed=self.hdc.typed, otherwise=otherwise)
 
     # shell ---------------------------------------------------------------------------------------
 

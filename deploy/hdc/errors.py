@@ -107,10 +107,14 @@ def what_hdc_said(text: str) -> str:
 
 
 def make_error(
-    fault: Fault | None, text: str, *, subject: str, otherwise: type[OhforgeError] = BoardError
+    fault: Fault | None, text: str, *, subject: str, typed: str = "hdc", otherwise: type[OhforgeError] = BoardError
 ) -> OhforgeError:
-    """The error for `fault`; `subject` begins the sentence (``board KEY, sending x``), `otherwise` is for unknown texts."""
+    """The error for `fault`; `subject` begins the sentence (``board KEY, sending x``), `otherwise` is for unknown texts.
+
+    `typed` is what the user types for hdc, which may run on another computer.
+    """
     said = what_hdc_said(text)
     if fault is None:
         return otherwise(f"{subject}: hdc refused for a reason that is not in the table. It said: {said}")
-    return fault.error(f"{subject}: {fault.meaning}. hdc said: {said}", remedy=fault.remedy)
+    remedy = (fault.remedy or fault.error.default_remedy).replace("`hdc ", f"`{typed} ")
+    return fault.error(f"{subject}: {fault.meaning}. hdc said: {said}", remedy=remedy)

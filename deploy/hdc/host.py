@@ -19,9 +19,11 @@ from pathlib import Path
 
 from core.deadline import Deadline
 from core.errors import HdcNotFound, LostConnection, NotEnoughSpace, OhforgeError, TransferError, UsageError
+from core.interrupts import interrupts_held
 from core.process import OnOutput, Result
 from core.session import Session
 from deploy.board.profiles import UNKNOWN_BOARD, load_profile
+from deploy.board.protocol import Board
 from deploy.board.script import quote
 from deploy.hdc.paths import is_taken_by_hdc
 from deploy.ssh.board import LONGEST_COMMAND, SshBoard
@@ -33,6 +35,7 @@ SPARE_SECONDS = 30
 """After its deadline hdc is ended there, whatever became of the link."""
 SMALL_SECONDS = 30.0
 NO_ROOM = 75
+MAKE_ROOM = "Make room there; `ohforge board.clean` of a board of that host removes what ohforge put on the host too."
 PORTS = range(20_000, 30_000)
 """From which those are taken that hdc listens at there: below those that systems give to anybody."""
 
@@ -146,7 +149,7 @@ class HdcHost(SshBoard):
         try:
             yield spare
         finally:
-            with contextlib.suppress(OhforgeError):
+            with interrupts_held(), contextlib.suppress(OhforgeError):
                 waiting = Deadline.after(SMALL_SECONDS, f"a file on the host {self.serial} to be removed")
                 self.shell(f"rm -f {quote(spare)}", deadline=waiting)
 
@@ -155,7 +158,9 @@ class HdcHost(SshBoard):
         result = self.shell(script, deadline=deadline)
         if result.exit_code != 0:
             error = NotEnoughSpace if "No space left" in result.text or "quota" in result.text else TransferError
-            raise error(f"The host {self.serial} has no place for a file: {result.text.strip() or result.exit_code}.")
+            said = result.text.strip() or result.exit_code
+            remedy = MAKE_ROOM if error is NotEnoughSpace else None
+            raise error(f"The host {self.serial} has no place for a file: {said}.", remedy=remedy)
         return result.text
 
     def _ask_folder(self, usual: str) -> str:
@@ -172,9 +177,14 @@ class HdcHost(SshBoard):
         text = said.decode("utf-8", "replace").strip()
         return HdcNotFound(
             f"hdc cannot be started on the host {self.serial}: {text or program}.",
-            remedy="Install it there, or name its path there with ohforge.boards.NAME.hdc; what sshd gives commands as PATH "
-            f"shows `ssh {self.serial} env`.",
+            remedy="It is in `toolchains` of an ohos-sdk for that computer: put it on the PATH that `ssh "
+            f"{self.serial} env` shows, or name its path there with ohforge.boards.NAME.hdc.",
         )
+
+
+def title_of(board: Board) -> str:
+    """What a board, or a host that is sent to as one, is called within a sentence."""
+    return f"the host {board.serial}" if isinstance(board, HdcHost) else f"board {board.serial}"
 
 
 def _watched(argv: Sequence[str], deadline: Deadline) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,15 @@ class Hdc:
     """Notes whether this server of ours has its board; None when it is not ours."""
     bridge: WindowsBridge | None = None
     """For a Windows program that is called from WSL."""
+
+    @property
+    def typed(self) -> str:
+        """What a user types for hdc where he sits."""
+        return "hdc" if self.host is None else shlex.join(["ssh", self.host.serial, *self.argv])
+
+    def serial_of(self, key: str) -> str:
+        """The serial of the board that this hdc calls `key`."""
+        return key if self.host is None else f"{self.host.serial}/{key}"
 
     def call(
         self, session: Session, words: tuple[str, ...], *, deadline: Deadline, on_stdout: OnOutput | None = None

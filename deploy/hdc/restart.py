@@ -54,6 +54,8 @@ class Look:
     """Whether its device folder is there: the daemon may come up before the storage does."""
     fault: Fault | None = None
     said: str = ""
+    offline: BoardOffline | None = None
+    """That the host which the board is behind cannot be reached."""
 
 
 def restart_board(session: Session, board: HdcBoard) -> Look:
@@ -73,7 +75,7 @@ def restart_board(session: Session, board: HdcBoard) -> Look:
     text = f"{said.text}\n{said.error_text}".strip()
     fault = find_fault(text, "shell")
     if fault is not None or "[Fail]" in text:
-        raise make_error(fault, text, subject=f"Board {board.serial}, restarting it")
+        raise make_error(fault, text, subject=f"Board {board.serial}, restarting it", typed=board.hdc.typed)
     return before
 
 
@@ -103,17 +105,20 @@ def wait_for_board(
         if _advance(stages, look):
             return stages.reached
         if look.fault is not None and look.fault.server_remembers:
-            raise make_error(look.fault, look.said, subject=f"Board {board.serial}")
+            raise make_error(look.fault, look.said, subject=f"Board {board.serial}", typed=board.hdc.typed)
         if look.fault is not None and look.fault.asks_user and "asked" not in stages.reached:
             stages.reached["asked"] = round(time.monotonic() - stages.began, 1)
             session.console.info(confirm_request(board.serial, deadline.remaining))
-        if not look.answered:
+        if not look.answered and not deadline.expired:
             with contextlib.suppress(*AWAY):
                 board.reconnect(deadline)
     end_unused(session, board.hdc, board.serial)
     kind = BoardUnauthorised if look.fault is not None and look.fault.asks_user else BoardOffline
     came = f"it is {list(stages.reached)[-1]}" if stages.reached else "it was not asked"
-    raise kind(f"Board {board.serial} cannot be used after {deadline.seconds:g} s: {came}.")
+    message = f"Board {board.serial} cannot be used after {deadline.seconds:g} s: {came}."
+    if look.offline is not None:
+        raise kind(f"{message} {look.offline.message}", remedy=look.offline.remedy)
+    raise kind(message, remedy=kind.default_remedy.replace("`hdc ", f"`{board.hdc.typed} "))
 
 
 def _advance(stages: Stages, look: Look) -> bool:
@@ -144,12 +149,17 @@ def look_at(session: Session, board: HdcBoard, deadline: Deadline) -> Look:
     script = f"cat /proc/sys/kernel/random/boot_id; [ -d {quote(board.profile.device_dir)} ] && echo ready"
     waiting = deadline.within(LOOK_SECONDS, f"a sign of life of board {board.serial}")
     said = b""
-    with contextlib.suppress(*AWAY):
+    offline: BoardOffline | None = None
+    try:
         words = ("-t", board.key, "shell", wrap_command(script, token))
         said = board.hdc.call(session, words, deadline=waiting, on_stdout=reader.feed).stderr
+    except BoardOffline as error:
+        offline = error
+    except AWAY:
+        pass
     reader.finish()
     if reader.stage is Stage.ENDED:
         lines = reader.output.decode("utf-8", "replace").split()
         return Look(answered=True, boot=lines[0] if lines else "", ready=lines[-1:] == ["ready"])
     text = (reader.preamble + b"\n" + said).decode("utf-8", "replace").strip()
-    return Look(answered=False, fault=find_fault(text, "shell"), said=text)
+    return Look(answered=False, fault=find_fault(text, "shell"), said=text, offline=offline)

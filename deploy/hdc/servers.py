@@ -123,7 +123,8 @@ def connect_board(session: Session, hdc: Hdc, key: str) -> tuple[Hdc, bool]:
             if hdc.connected is not None:
                 hdc.connected(True)
             return hdc, "repeat operation" not in text
-        failed = make_error(fault, text, subject=f"Board {key}", otherwise=BoardOffline)
+        subject = f"Board {hdc.serial_of(key)}"
+        failed = make_error(fault, text, subject=subject, typed=hdc.typed, otherwise=BoardOffline)
         if not isinstance(failed, HdcServerError) or hdc.renew is None or attempt == PORTS_TRIED - 1:
             raise failed
         session.console.detail(f"{failed.message}; trying another port")

@@ -40,7 +40,7 @@ def list_targets(session: Session, hdc: Hdc, seconds: float = LIST_SECONDS) -> l
         everything = without_log_lines(f"{result.text}\n{result.error_text}").strip()
         fault = find_fault(everything, "list")
         if fault is not None or "[Fail]" in result.text:
-            raise make_error(fault, everything, subject="Listing the boards")
+            raise make_error(fault, everything, subject="Listing the boards", typed=hdc.typed)
     return targets
 
 

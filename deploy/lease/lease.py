@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeVar
 from core.deadline import Deadline
 from core.dry import Would
 from core.errors import BoardBusy, Busy, OhforgeError, UsageError
+from core.interrupts import interrupts_held
 from core.patience import Patience
 from core.session import Session
 from deploy.board.protocol import Board
@@ -295,7 +296,10 @@ def _lets_through(kind: Kind, lease: Lease, owner: Owner) -> bool:
 
 def _busy(place: LeasePlace, holder: Lease, why: str) -> BoardBusy:
     return BoardBusy(
-        f"Board {place.serial} is used by {holder.describe()} ({why}).", board=place.serial, **holder.as_json()
+        f"Board {place.serial} is used by {holder.describe()} ({why}).",
+        remedy=BoardBusy.default_remedy.replace("unlock", f"unlock --board {place.serial}"),
+        board=place.serial,
+        **holder.as_json(),
     )
 
 
@@ -319,9 +323,10 @@ class _Keeper:
     def stop(self) -> None:
         """Gives the lease back."""
         self._ended.set()
-        self._thread.join()
-        # What cannot be given back ends with this process.
-        with contextlib.suppress(OhforgeError):
+        # What cannot be given back ends with this process. A host is asked over its link, which takes a moment in which
+        # Ctrl-C would leave the lease, and be lost as one more error.
+        with interrupts_held(), contextlib.suppress(OhforgeError):
+            self._thread.join()
             self._place.alter(self._give_back)
 
     def _renew(self) -> None:

@@ -285,10 +285,12 @@ class SshBoard:
         is_gone = time.monotonic() - self._gone_at < GONE_SECONDS
         seconds = GONE_CONNECT_SECONDS if is_gone else CONNECT_SECONDS
         for pause in (*(() if is_gone else ATTEMPTS.pauses()), None):
+            began = time.monotonic()
             try:
                 return SshLink.open(self.serial, accept_new=self._accept_new, connect_seconds=seconds)
             except BoardOffline as offline:
-                if pause is None or deadline.expired:
+                # Who keeps silent is not being started.
+                if pause is None or deadline.expired or time.monotonic() - began > CONNECT_SECONDS / 2:
                     self._gone_at = time.monotonic()
                     raise
                 self._session.console.detail(f"{offline.message} Trying again.")

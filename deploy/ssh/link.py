@@ -38,6 +38,8 @@ CHUNK = 65_536
 BLOCK = 1024 * 1024
 MANY = 16 * 1024 * 1024
 LOOPBACK = "127.0.0.1"
+NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
+"""What paramiko says of somebody who answers nothing."""
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
 
@@ -357,8 +359,8 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None, seconds: float) -> socket
         return link
     except (OSError, paramiko.SSHException) as error:
         raise BoardOffline(
-            f"The SSH board at {where} cannot be reached: {_reason(error)}.",
-            remedy="See with `ssh -v` to the same address whether it is on and its sshd runs.",
+            f"{where} cannot be reached by SSH: {_reason(error)}.",
+            remedy="See with `ssh -v` to the same address whether its name is known, it is on and its sshd runs.",
         ) from None
 
 
@@ -387,8 +389,9 @@ def _refusal(hop: Hop, error: Exception) -> OhforgeError:
             remedy="Make one with ssh-keygen, or name it as IdentityFile in ~/.ssh/config.",
         )
     if isinstance(error, OSError | EOFError | paramiko.SSHException):
+        reason = "no greeting of an sshd came" if str(error).startswith(NO_GREETING) else _reason(error)
         return BoardOffline(
-            f"{where} does not speak SSH with us: {_reason(error)}.",
+            f"{where} does not speak SSH with us: {reason}.",
             remedy="See with `ssh -v` to the same address what is there.",
         )
     return BoardError(f"{where}: {_reason(error)}.")

@@ -39,6 +39,7 @@ from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.board.script import quote
 from deploy.board.survey import read_df
+from deploy.hdc.host import title_of
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.followed import LAG, send_followed
 from deploy.transfer.splitter import Chunk, Splitter
@@ -125,7 +126,7 @@ def send_in_chunks(
     except BaseException:
         if push.joined:
             session.console.info(
-                f"{human_bytes(push.joined)} of {file.local.name} are on board {board.serial}; "
+                f"{human_bytes(push.joined)} of {file.local.name} are on {title_of(board)}; "
                 "the next push goes on from there"
             )
         raise
@@ -180,7 +181,7 @@ class _Push:
             self.reach(self.joined)
             if self.joined:
                 there, name = human_bytes(self.joined), self.file.local.name
-                self.session.console.info(f"{there} of {name} are on the board from an earlier try")
+                self.session.console.info(f"{there} of {name} are on {title_of(self.board)} from an earlier try")
         if self.joined < self.file.size:
             self._send_the_rest()
         if self.splitter.differs:
@@ -222,7 +223,7 @@ class _Push:
         self.sent += self._begin(keep=streamed.verified if streamed.differs else None)
         why = streamed.failure.message if streamed.failure is not None else "A byte of it is wrong."
         self.session.console.warn(
-            f"{why} {human_bytes(self.joined)} of {self.file.local.name} stay on board {self.board.serial}; "
+            f"{why} {human_bytes(self.joined)} of {self.file.local.name} stay on {title_of(self.board)}; "
             "going on from there"
         )
         return True

@@ -31,6 +31,7 @@ from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, runn
 from deploy.board.protocol import Board
 from deploy.board.script import quote
 from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, survey_board
+from deploy.hdc.host import title_of
 from deploy.hdc.paths import check_board_path, check_local_file
 from deploy.ssh.board import SshBoard
 from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
@@ -253,7 +254,7 @@ def check_space(
     needed = _lacking(files, parts or {}) + room_for_chunks(files)
     if files and free_bytes is not None and needed + SPARE_BYTES > free_bytes:
         raise NoSpaceOnBoard(
-            f"Board {board.serial} has {human_bytes(free_bytes)} free in {board.profile.device_dir}, "
+            f"There are {human_bytes(free_bytes)} free in {board.profile.device_dir} of {title_of(board)}, "
             f"but {human_bytes(needed)} must be sent and {human_bytes(SPARE_BYTES)} kept free.",
             needed_bytes=needed,
             free_bytes=free_bytes,
@@ -345,7 +346,7 @@ def _send_all(
         return confirm(arrived)
     title = f"sending to {board.serial}"
     remove_abandoned_spools()
-    session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to board {board.serial}")
+    session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to {title_of(board)}")
     with session.console.progress(title, total) as progress, ThreadPoolExecutor(1) as confirming:
         done = 0
         for file in files:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from core.deadline import Deadline
+from core.errors import NoSpaceOnBoard, NotEnoughSpace
 from core.files import human_bytes
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.hdc.board import HdcBoard
-from deploy.hdc.host import HdcHost, Staged
+from deploy.hdc.host import MAKE_ROOM, HdcHost, Staged
 from deploy.transfer.store import StoredFile, each_content_once, store_folder
 
 EnsureStored = Callable[[Session, Board, Sequence[StoredFile]], int]
@@ -29,7 +30,7 @@ ROOM_SECONDS = 120.0
 def staged(session: Session, board: Board, files: Sequence[StoredFile], ensure_stored: EnsureStored) -> Iterator[None]:
     """While the block runs, hdc finds `files` on the board's host; for a board without one nothing is done.
 
-    Raises what `deploy.transfer.push.ensure_stored` raises.
+    Raises NotEnoughSpace when the host's disk is full, and what `deploy.transfer.push.ensure_stored` raises.
     """
     host = board.host if isinstance(board, HdcBoard) else None
     if host is None or not files:
@@ -37,7 +38,10 @@ def staged(session: Session, board: Board, files: Sequence[StoredFile], ensure_s
         return
     total = sum(file.size for file in each_content_once(files))
     _make_room(host, files, total)
-    sent = ensure_stored(session, host, files)
+    try:
+        sent = ensure_stored(session, host, files)
+    except NoSpaceOnBoard as full:
+        raise NotEnoughSpace(full.message, remedy=MAKE_ROOM, **full.details) from None
     session.console.info(f"{human_bytes(sent)} sent to the host {host.serial}, where {human_bytes(total - sent)} were")
     store = store_folder(host.profile)
     try:

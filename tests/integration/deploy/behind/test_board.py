@@ -17,7 +17,16 @@ from typing import IO, Any
 import pytest
 
 from core.deadline import Deadline
-from core.errors import BoardBusy, BoardOffline, DeadlineExpired, HdcNotFound, LostConnection, NoBoard, OhforgeError
+from core.errors import (
+    BoardBusy,
+    BoardOffline,
+    DeadlineExpired,
+    HdcNotFound,
+    LostConnection,
+    NoBoard,
+    NotEnoughSpace,
+    OhforgeError,
+)
 from core.session import PROJECT, Session
 from core.settings import BoardEntry
 from deploy.forward.forward import forward_port
@@ -31,7 +40,7 @@ from deploy.lease import on_host
 from deploy.lease.lease import LeasePlace, find_holder, hold_board, lock_board, unlock_board
 from deploy.lease.owner import current_owner
 from deploy.run.options import RunOptions
-from deploy.transfer import chunks, staging, store
+from deploy.transfer import chunks, push, staging, store
 from deploy.transfer.clean import clean_board
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
@@ -50,8 +59,9 @@ def test_a_board_is_named_by_its_setting_and_by_its_address(session: Session) ->
     assert choose_board(session, "bench").serial == f"ssh://lab1/{SERIAL}"
     named = choose_board(session, f"ssh://lab1/{SERIAL}")
     assert (named.serial, named.profile.name) == (f"ssh://lab1/{SERIAL}", "dayu200")
-    with pytest.raises(NoBoard, match=SERIAL):
+    with pytest.raises(NoBoard, match=SERIAL) as caught:
         choose_board(session, f"ssh://lab1/{SERIAL}x")
+    assert "`ssh ssh://lab1 hdc list targets -v`" in caught.value.remedy
 
 
 def test_a_host_without_hdc_says_what_to_set(session: Session) -> None:
@@ -209,6 +219,17 @@ def test_what_was_not_used_for_longest_goes_when_there_is_too_much(
         used = 1_600_000_000 + day * 86_400
         os.utime(host.stage / f"{names[-1]}.ok", (used, used))
     assert set(host.staged()) == {names[0], names[2]}
+
+
+def test_a_host_without_room_is_told_as_the_host(
+    session: Session, board: HdcBoard, host: LabHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Room is made on the host when the board has enough of it.
+    monkeypatch.setattr(staging, "_make_room", lambda *_: monkeypatch.setattr(push, "SPARE_BYTES", 10**18))
+    (tmp_path / "model").write_bytes(os.urandom(1000))
+    with pytest.raises(NotEnoughSpace, match=f"free in {host.stage.parents[1]} of the host ssh://lab1,") as caught:
+        push_files(session, board, [tmp_path / "model"], f"{TMP}/there/")
+    assert "of a board of that host" in caught.value.remedy
 
 
 def sent_to(board: HdcBoard, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -15,7 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BuildError, ContentDiffers, HostKeyNotTrusted, HostToolMissing, NotEnoughSpace
+from core.errors import (
+    BuildError,
+    ContentDiffers,
+    HostKeyNotTrusted,
+    HostToolMissing,
+    LostConnection,
+    NotEnoughSpace,
+)
+from core.patience import Patience
 from core.session import PROJECT, Session
 from deploy.build_host import host as host_module
 from deploy.build_host.build import build_on, stop_on, would_build_on
@@ -161,6 +169,28 @@ def test_a_lost_link_is_made_anew_and_the_build_does_not_notice(
     said = capsys.readouterr().out
     assert "trying again" in said
     assert said.count("Building hello-project for arm64") == 1
+
+
+def test_a_host_that_stays_away_is_told_and_the_same_command_takes_what_it_has_built(
+    waiting: Project, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("build", "host"):
+        monkeypatch.setattr(f"deploy.build_host.{module}.ATTEMPTS", Patience(pause=0.1, times=2))
+
+    def cut() -> None:
+        waiting.wait_for_compiling()
+        host.sshd.refuses = True
+        host.sshd.cut()
+
+    try:
+        with pytest.raises(LostConnection, match="hello-project for arm64 goes on") as caught:
+            _with(cut, waiting.build)
+    finally:
+        host.sshd.refuses = False
+        waiting.open()
+    assert caught.value.remedy.startswith("Run the same command when the host answers")
+    assert waiting.build().rebuilt
+    assert len(_attempts(host, waiting)) == 1
 
 
 def test_two_callers_build_once_and_both_see_it(waiting: Project, host: Host, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -201,6 +202,20 @@ def test_a_board_behind_a_program_is_reached_through_it(session: Session, sshd: 
     assert isinstance(board, SshBoard)
     with contextlib.closing(board):
         assert board.shell("echo there", deadline=soon()).output == b"there\n"
+
+
+def test_somebody_who_answers_nothing_is_asked_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("link", "board"):
+        monkeypatch.setattr(f"deploy.ssh.{module}.CONNECT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        board = choose_board(session, f"ssh://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(BoardOffline, match="no greeting of an sshd came"):
+            board.shell("true", deadline=soon())
+        silent.settimeout(30)
+        silent.accept()[0].close()
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 def test_a_key_that_only_the_agent_has_lets_in(

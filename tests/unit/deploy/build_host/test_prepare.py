@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -49,6 +50,16 @@ def test_a_python_that_can_make_no_environment_is_told_with_what_to_install(
     with pytest.raises(prepare.Unfit, match="ensurepip is not available") as caught:
         prepare.make_environment(tmp_path, {"cmake": "4"})
     assert f"python3.{sys.version_info[1]}-venv" in caught.value.error["remedy"]
+
+
+def test_a_disk_without_room_for_an_environment_is_told_before_one_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=20_500_000))
+    with pytest.raises(prepare.Unfit, match=r"has 20 MB free in .*; .* needs 650 MB") as caught:
+        prepare.make_environment(tmp_path, {"cmake": "4"})
+    assert caught.value.error["code"] == "OHF7501"
+    assert capsys.readouterr().out == ""
 
 
 def test_a_packages_version_counts() -> None:

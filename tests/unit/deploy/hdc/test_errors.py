@@ -92,6 +92,7 @@ SAID = [
     ("shell", "Sizeo of of parament '-t' 33 is too long\n", "NoBoard", NEVER, "", ""),
     # files
     ("send", "[Fail]Transfer Stop at:8/9(Bytes), Reason: no space left on device\r\n", "NoSpaceOnBoard", NEVER, "", ""),
+    ("receive", "[Fail]Transfer Stop at:8/9, no space left on device\r\n", "NotEnoughSpace", NEVER, "", ""),
     ("send", "[Fail]Transfer Stop at:8/9(Bytes), Reason: io error\r\n", "TransferError", NEVER, "", ""),
     ("send", "[Fail]Error opening file: read-only file system, path:/x\r\n", "PermissionOnBoard", NEVER, "", ""),
     ("send", "[Fail]Error opening file: permission denied, path:/x\r\n", "PermissionOnBoard", NEVER, "", ""),
@@ -280,6 +281,12 @@ def test_an_error_says_what_board_what_it_means_and_what_hdc_said() -> None:
     assert error.message.startswith("Board K, sending x: the file system is read-only.")
     assert "[Fail]Error opening file" in error.message
     assert "/data/local/tmp" in error.remedy
+
+
+def test_what_to_type_is_typed_where_the_user_sits() -> None:
+    text = "[Fail]Connect failed\r\n"
+    error = make_error(find_fault(text, "connect"), text, subject="Board K", typed="ssh ssh://lab1 /opt/hdc -s 8711")
+    assert "`ssh ssh://lab1 /opt/hdc -s 8711 tconn ADDRESS`" in error.remedy
 
 
 def test_a_text_that_is_not_in_the_table_is_shown_as_it_is() -> None:

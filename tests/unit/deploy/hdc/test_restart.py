@@ -17,6 +17,7 @@ from deploy.hdc.program import Hdc
 from deploy.hdc.restart import Look, restart_board, wait_for_board
 from tests.support.hdc_answers import Answer, answered, in_turn
 from tests.support.hdc_lists import KEY, OFFLINE, OTHER, REFUSED, UNAUTHORISED
+from tests.support.waiting import wait_until
 
 FIRST, SECOND = b"b8e0c8e4-first\n", b"5a1f77f0-second\n"
 STARTING = b"[Fail][E000004]:The communication channel is being established.\r\n"
@@ -81,10 +82,30 @@ def test_a_board_that_stays_away_is_told_with_the_stage_that_it_reached(session:
         wait(make(session, OFFLINE), seconds=0.05)
 
 
+def test_a_board_whose_host_cannot_be_reached_is_told_with_that_and_its_remedy(session: Session) -> None:
+    away = BoardOffline("lab1:22 cannot be reached by SSH: Connection refused.", remedy="See with `ssh -v`.")
+    with pytest.raises(BoardOffline, match=r"it is gone\. lab1:22 cannot be reached by SSH") as caught:
+        wait(make(session, away), seconds=0.05)  # type: ignore[arg-type]
+    assert caught.value.remedy == "See with `ssh -v`."
+
+
 def test_a_tcp_board_is_connected_again_until_it_answers(session: Session) -> None:
     board = make(session, OFFLINE, answered(), answered(SECOND + b"ready\n"), key=OTHER)
     assert wait(board) == ["gone", "back", "authorised", "ready"]
     assert ("hdc", "tconn", OTHER) in board._session.runner.calls  # type: ignore[attr-defined]
+
+
+def test_when_the_time_is_over_nobody_is_connected_any_more(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_too_long(session: Session, board: HdcBoard, deadline: Deadline) -> Look:
+        wait_until("the end of the time", lambda: deadline.expired)
+        return Look(answered=False)
+
+    connected: list[HdcBoard] = []  # Which takes as long as a host keeps silent, whatever the deadline.
+    monkeypatch.setattr(restart, "look_at", look_too_long)
+    monkeypatch.setattr(HdcBoard, "reconnect", lambda board, deadline: connected.append(board))
+    with pytest.raises(BoardOffline, match=r"cannot be used after 0\.05 s"):
+        wait(make(session, key=OTHER), seconds=0.05)
+    assert not connected
 
 
 def test_an_order_that_a_frozen_board_does_not_take_is_told(session: Session) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BoardBusy
+from core.errors import BoardBusy, Interrupted
+from core.interrupts import termination_as_interrupt
 from core.session import Session
 from deploy.lease import lease
 from deploy.lease.lease import LeasePlace, find_holder, hold_board, unlock_board
 from deploy.lease.owner import current_user
+from deploy.lease.shared_file import SharedFile
 from tests.support.leases import holder, living, put
 from tests.support.local_board import LocalBoard
 from tests.support.waiting import wait_until
@@ -51,6 +53,25 @@ def test_a_block_that_fails_gives_the_board_back(impatient: Session, board: Loca
     assert find_holder(place) is None
 
 
+def test_what_ends_ohforge_while_a_board_is_given_back_waits_until_that_is_done(
+    impatient: Session, board: LocalBoard, place: LeasePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_back = lease._Keeper._give_back
+
+    def interrupted(keeper: lease._Keeper, shared: SharedFile) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise Interrupted("as a command on a host") from None
+        give_back(keeper, shared)
+
+    monkeypatch.setattr(lease._Keeper, "_give_back", interrupted)
+    # What a shell starts in the background ignores SIGINT, tests too.
+    with termination_as_interrupt(), pytest.raises(KeyboardInterrupt), hold_board(impatient, board, "x"):
+        pass
+    assert find_holder(place) is None
+
+
 def test_another_process_is_named_with_purpose_and_times(
     impatient: Session, board: LocalBoard, place: LeasePlace
 ) -> None:
@@ -65,7 +86,7 @@ def test_another_process_is_named_with_purpose_and_times(
     assert caught.value.exit_status == 78
     assert caught.value.details["pid"] == process.pid
     assert set(caught.value.details) >= {"user", "purpose", "since", "until"}
-    assert "--force" in caught.value.remedy
+    assert f"`ohforge board.unlock --board {board.serial} --force`" in caught.value.remedy
 
 
 def test_who_waits_gets_the_board_as_soon_as_it_is_free(

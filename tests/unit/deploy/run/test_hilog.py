@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BoardError, UsageError
+from core.errors import BoardError, Interrupted, UsageError
 from core.session import Session
 from deploy.board.clock import BoardClock, read_clock
 from deploy.board.protocol import ShellResult
@@ -63,6 +63,19 @@ def test_the_log_of_a_run_takes_no_longer_than_the_run_has_left_of_its_time(
         keep_log(session, board, request, record, clock, (0.0, ended), needed=True)
     # When nothing is left, some seconds all the same: why a program did not end often stands in the log.
     assert asked == [25.0, 10.0, 10.0]
+
+
+def test_ctrl_c_while_the_log_is_read_is_heard(
+    session: Session, board: LocalBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(script: str, **_: object) -> None:
+        raise Interrupted("as a board does whose command was interrupted")
+
+    monkeypatch.setattr(board, "shell", interrupted)
+    record = start_record(session, program="demo", board=board.serial, content={})
+    clock = BoardClock(local=datetime(2026, 1, 1), epoch=0.0, step=0.0, asked=0.0, answered=0.0)
+    with pytest.raises(Interrupted):
+        keep_log(session, board, make_request(tmp_path / "program"), record, clock, (0.0, 1.0), needed=True)
 
 
 def test_the_lines_of_every_release_are_understood() -> None:

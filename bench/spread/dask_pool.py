@@ -134,7 +134,8 @@ class DaskPool:
     def _look(self) -> None:
         self._looked_at = time.monotonic()
         try:
-            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            # Not `scheduler_info`: what it has asked for may be overwritten, before it is returned, by one without workers.
+            workers = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
         except Exception:  # Whatever it raises: nobody is there any more.
             workers = {}
         self._workers = {

@@ -139,6 +139,7 @@ def _serve_on_board(
     session: Session, request: EvalRequest, folder: Path, pause: Callable[[float], None]
 ) -> Iterator[Server]:
     from deploy.hdc.choose import choose_board
+    from deploy.hdc.version import describe_link
     from deploy.launch.serve import ready_server, serve_on_board
     from native.models.models import find_model
 
@@ -146,12 +147,13 @@ def _serve_on_board(
     model = find_model(session, request.model)
     options = _options(session, request)
     run = ready_server(session, board, options)
+    link = describe_link(session, board)
     inner = session.with_settings(runs_dir=str(folder / "runs")).quietly()
     with (
         serve_on_board(inner, board, model, options, run=run) as running,
         Endpoint(session, running.url, silence=request.silence, sleep=pause) as endpoint,
     ):
-        where = {"answers_from": BOARD, "board": board.serial, "emulated": running.emulated}
+        where = {"answers_from": BOARD, "board": board.serial, "emulated": running.emulated, "link": link}
         yield _started(endpoint, model, running, request.plan, **where)
 
 
@@ -200,6 +202,7 @@ def make_server(
     has_template: bool | None = None,
     board: str | None = None,
     emulated: bool | None = None,
+    link: Mapping[str, Any] | None = None,
     settings: ServerSettings | None = None,
     check: Callable[[], None] = lambda: None,
     use: Callable[[], ProcessUse | None] = lambda: None,
@@ -208,6 +211,8 @@ def make_server(
     """A llama-server, asked by token ids."""
     endpoint.interface = LlamaCompletion()
     about = describe(endpoint, properties, kind=LLAMA, answers_from=answers_from, board=board, emulated=emulated)
+    if link is not None:
+        about["link"] = dict(link)
     about["label"] += told_settings(settings)
     asker = TokenAsker(endpoint, has_template=has_template, cache=bool(settings and settings.prompt_cache))
     return Server(endpoint=endpoint, asker=asker, model=model, about=about, check=check, use=use, end=end)

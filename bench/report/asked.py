@@ -13,6 +13,7 @@ from bench.eval.record import ANSWER, WHOLE, read_answers, read_eval
 from bench.report.bench_sections import STATES
 from bench.report.document import BAD, GOOD, NOTE, Block, Cell, Facts, Notice, Section, Table, number
 from core.errors import InvalidData
+from deploy.hdc.version import tell_link
 
 NEEDED: Mapping[str, type | tuple[type, ...]] = {
     "seconds": (int, float),
@@ -187,6 +188,10 @@ def _environment(asked: Asked) -> Iterator[tuple[str, str]]:
     yield "Questions", f"{len(data['ids'])} of {data['items']} of {data['name']}, SHA-256 {data['sha256']}"
     yield "Prompt", str(content["prompt"]["name"])
     yield "Longest answer", f"{plan['max_tokens']} tokens; temperature {plan['temperature']:g}"
+    parts = [(part["board"], part["server"]) for part in content.get("parts", ())] or [("", server)]
+    for board, reached in parts:
+        if reached and "link" in reached:
+            yield f"Board {board}".rstrip(), f"{reached['board']}, reached by {tell_link(reached['link'])}"
     kind = next((part["kind"] for part in content.get("parts", ()) if part["kind"]), None)
     for key, value in (kind or {}).items():
         words = {True: "yes", False: "no"}.get(value) if isinstance(value, bool) else None

@@ -28,6 +28,7 @@ from bench.report.measured import Measured
 from bench.report.memory import memory_blocks
 from bench.words import EMULATED
 from core.files import human_bytes
+from deploy.hdc.version import tell_link
 
 STATES = {
     "running": "it is still running, or ohforge was killed",
@@ -218,7 +219,7 @@ def _environment(measured: Measured) -> Iterator[tuple[str, str]]:
     for model in content["models"]:
         yield "Model", f"{model['name']} ({model['kind']}), {human_bytes(model['size'])}, sha256 {model['sha256']}"
     if link := content["link"]:
-        yield "Link", f"{link['program']} {link['version']}"
+        yield "Link", tell_link(link)
     if engine := content["run_engine"]:
         yield "Run by", f"{engine['name']}: {engine['reason']}"
     yield "Times (host)", f"{content['times']['started']} to {content['times']['ended'] or '…'}"

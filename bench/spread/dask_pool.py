@@ -1,7 +1,9 @@
 """The boards of a pool by Dask: a resource of a worker each, by which it is found.
 
-A call goes straight to that worker and back, not through Dask's queue of tasks: its client keeps tasks for 10 ms, in
-which a board would stand still after every answer. That a board does one thing at a time, its station sees to. Without a scheduler's address the workers are threads of this process, which no socket leads to. Else they are processes
+A call goes straight to that worker and back, not through Dask's queue of tasks: its client holds tasks back for up to
+10 ms, in which a board would stand still after every answer. That a board does one thing at a time, its station sees to.
+
+Without a scheduler's address the workers are threads of this process, which no socket leads to. Else they are processes
 on whatever computers have the boards, each started with the names of its boards as resources.
 """
 
@@ -134,7 +136,8 @@ class DaskPool:
     def _look(self) -> None:
         self._looked_at = time.monotonic()
         try:
-            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            # Not `scheduler_info`: what it has asked for may be overwritten, before it is returned, by one without workers.
+            workers = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
         except Exception:  # Whatever it raises: nobody is there any more.
             workers = {}
         self._workers = {

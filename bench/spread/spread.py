@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -104,6 +105,8 @@ class Spread(Generic[Item]):
         self._stages = dict.fromkeys(pool.boards, NEW)
         self._sent: dict[str, str] = {}
         """What each busy board was sent."""
+        self._arrived: deque[tuple[str, Outcome]] = deque()
+        """What has come back and is not taken yet."""
         self._unseen = set(pool.boards)
         """Boards of which nothing is known yet: before that, nothing is opened on the others."""
         self._prepared = False
@@ -111,9 +114,19 @@ class Spread(Generic[Item]):
     def run(self, items: Iterable[Item]) -> str:
         """Has all items done; why no more of them were, or empty.
 
-        Raises AllBoardsLost, UnlikeBoards, and what no other board would do better.
+        Raises AllBoardsLost, UnlikeBoards, and what no other board would do better. On Ctrl-C, what has come is taken first.
         """
         self._dispatcher.add(items)
+        try:
+            return self._go_on()
+        except KeyboardInterrupt:
+            self._arrived += self._pool.wait(0.0)
+            for board, outcome in self._arrived:
+                if self._sent.get(board) == DO and outcome.error is None and not outcome.closed:
+                    self._take(board, outcome)
+            raise
+
+    def _go_on(self) -> str:
         because = ""
         while True:
             if not because:
@@ -126,8 +139,9 @@ class Spread(Generic[Item]):
             if not self._sent and pause is None:
                 return because  # What is left nobody may do.
             wait = LONGEST_WAIT if pause is None else min(pause, LONGEST_WAIT)
-            for board, outcome in self._pool.wait(max(wait, 0.0)):
-                because = self._take(board, outcome) or because
+            self._arrived += self._pool.wait(max(wait, 0.0))
+            while self._arrived:
+                because = self._take(*self._arrived.popleft()) or because
 
     def _hand_out(self) -> None:
         now = time.monotonic()

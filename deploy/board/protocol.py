@@ -59,6 +59,9 @@ class Lender(Protocol):
     def lend(self, session: Session) -> AbstractContextManager[None]:
         """Has the board while the block runs; waits ``ohforge.timeouts.lease`` seconds for it. Raises BoardBusy, LabUnreached."""
 
+    def as_json(self) -> dict[str, str]:
+        """Who it is, for records."""
+
 
 class Board(Protocol):
     """A board that is connected. Every call is either right or raises one of ``core.errors``."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from core.deadline import Deadline
 from core.files import write_json
@@ -15,8 +17,20 @@ from deploy.hdc.program import Hdc
 from deploy.ssh.board import SshBoard
 
 
-def describe_link(session: Session, board: Board) -> dict[str, str]:
-    """How a board is reached, for records: the program and its version."""
+def describe_link(session: Session, board: Board) -> dict[str, Any]:
+    """How a board is reached, for records: the program and its version, the host that has the board, the lab that lent it."""
+    lent = {"lab": board.lender.as_json()} if board.lender is not None else {}
+    return {**_program(session, board), **lent}
+
+
+def tell_link(link: Mapping[str, Any]) -> str:
+    """The same in words, out of a record."""
+    via = f" on {link['via']}" if "via" in link else ""
+    lab = f"; place {link['lab']['place']} of the lab at {link['lab']['coordinator']}" if "lab" in link else ""
+    return f"{link['program']} {link['version']}{via}{lab}"
+
+
+def _program(session: Session, board: Board) -> dict[str, str]:
     if isinstance(board, SshBoard):
         return {"kind": "ssh", "program": "paramiko", "version": importlib.metadata.version("paramiko")}
     if not isinstance(board, HdcBoard):

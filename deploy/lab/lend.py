@@ -33,6 +33,10 @@ class PlaceLender:
     def __str__(self) -> str:
         return f"place {self.place} of the lab at {self.address}"
 
+    def as_json(self) -> dict[str, str]:
+        """See `Lender.as_json`."""
+        return {"place": self.place, "coordinator": self.address}
+
     @contextlib.contextmanager
     def lend(self, session: Session) -> Iterator[None]:
         """See `Lender.lend`. A place that this user has acquired already is used, and not released."""

@@ -34,6 +34,7 @@ class SpreadBoard:
     """None: it is another process's."""
 
     emulated = True
+    lender = None
 
     @property
     def server(self) -> ModelServer:

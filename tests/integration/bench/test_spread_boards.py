@@ -110,3 +110,4 @@ def test_forty_questions_have_one_answer_each_although_one_of_two_hosts_goes_hal
         assert (content["state"], lost["answers"], other["answers"]) == ("done", HALF, COUNT - HALF)
         assert lost["failures"] >= 1 and (other["failures"], other["given_up"]) == (0, None)
         assert content["server"]["emulated"] is True
+        assert [part["server"]["link"]["via"] for part in content["parts"]] == ["ssh://lab1", "ssh://lab2"]

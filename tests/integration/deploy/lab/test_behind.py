@@ -12,6 +12,7 @@ from commands.board import held_board
 from core.deadline import Deadline
 from core.session import Session
 from deploy.hdc.choose import choose_board
+from deploy.hdc.version import describe_link
 from tests.support.board_runs import SERIAL
 from tests.support.lab import loopback_lab
 from tests.support.lab_host import know_host, lab_host
@@ -38,5 +39,7 @@ def test_the_exporters_host_is_the_one_on_which_hdc_runs(
             said = held.shell("echo there", deadline=Deadline.after(120, "the board"))
             assert said.text == "there\n"
             assert lab.holder("shelf") != ""
+            link = describe_link(session, held)
+            assert (link["via"], link["lab"]) == ("ssh://lab1", {"place": "shelf", "coordinator": lab.address})
             held.host.close()
         assert lab.holder("shelf") == ""

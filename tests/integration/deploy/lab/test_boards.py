@@ -20,6 +20,7 @@ from deploy.hdc.listed import list_boards
 from deploy.lab import choose
 from deploy.launch.launch import run_program
 from deploy.launch.request import LaunchRequest
+from deploy.run.record import validate_record
 from tests.support.command_line import said_by
 from tests.support.lab import ANNA, Lab
 from tests.support.tiny_elf import write_arm64
@@ -49,7 +50,10 @@ def test_a_program_runs_on_the_board_of_a_place_which_is_acquired_meanwhile(
         over.set()
         watcher.join(timeout=60)
     assert outcome.exit_code == 3
-    assert json.loads((outcome.record / "record.json").read_text())["board"]["serial"] == "emulated-dayu200"
+    record = json.loads((outcome.record / "record.json").read_text())
+    assert record["board"]["serial"] == "emulated-dayu200"
+    assert record["link"]["lab"] == {"place": "bench", "coordinator": lab.address}
+    validate_record(record)
     assert {holder.partition(".")[0] for holder in holders} == {"", socket.gethostname().partition(".")[0]}
     assert lab.holder("bench") == ""
     assert f"place bench of the lab at {lab.address}" in capsys.readouterr().out

@@ -92,6 +92,30 @@ def test_every_number_of_an_emulated_board_is_marked_and_the_files_are_called_so
     assert all(text.endswith("EMULATED") for text in best)
 
 
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ({"kind": "ssh", "program": "paramiko", "version": "3.5"}, "paramiko 3.5"),
+        ({"kind": "hdc", "program": "hdc", "version": "3.1.0e", "via": "ssh://lab1"}, "hdc 3.1.0e on ssh://lab1"),
+        (
+            {
+                "kind": "hdc",
+                "program": "hdc",
+                "version": "3.1.0e",
+                "via": "ssh://lab1",
+                "lab": {"place": "shelf", "coordinator": "lab:20408"},
+            },
+            "hdc 3.1.0e on ssh://lab1; place shelf of the lab at lab:20408",
+        ),
+    ],
+)
+def test_a_page_says_by_which_host_and_from_which_lab_the_board_was_reached(
+    session: Session, tmp_path: Path, link: dict[str, Any], words: str
+) -> None:
+    record = write_bench_record(tmp_path / "runs", rounds=1, threads=(1,), link=link)
+    assert f"Link{words}" in page_of(report(session, record)).text.replace("Link ", "Link")
+
+
 def test_a_page_names_nothing_that_lies_outside_of_it(session: Session, tmp_path: Path) -> None:
     records = [write_bench_record(tmp_path / "runs", short_id=f"000{n}", threads=(4,)) for n in (1, 2)]
     made = report(session, *records)

@@ -112,3 +112,14 @@ def test_nobody_waits_for_a_board_that_is_still_being_opened_when_nothing_is_lef
         assert Spread(pool, work).run(range(3)) == ""
     assert [number for number, _ in work.found] == [0, 1, 2]
     assert (work.by, SlowToOpen.ends) == ({"a": 3}, ["interrupted"])
+
+
+def test_no_board_is_missed_while_dasks_client_asks_for_other_news(session: Session) -> None:
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    with (
+        dask.config.set({"distributed.client.scheduler-info-interval": "1ms"}),
+        shop_of(lambda session, board, number: number) as shop,
+        DaskPool(session, ("a", "b"), shop) as pool,
+    ):
+        assert {tuple(sorted(pool.there())) for _ in range(200)} == {("a", "b")}

@@ -28,7 +28,7 @@ from tests.support.sshd import LoopbackSshd, loopback_sshd
 from tests.support.transfers import flip_byte, parts_of
 from tests.support.waiting import wait_until
 
-SIZE = 30_000_000
+SIZE = 24_000_000
 IN_FLIGHT = 12_000_000
 """At most so much is on its way when a link is cut: SSH's window of 2 MB, and what the system keeps for sockets."""
 
@@ -225,6 +225,7 @@ def test_a_push_that_was_cut_at_nine_tenths_sends_only_the_rest(
     assert arrived(tmp_path) == content
 
 
+@pytest.mark.exhaustive
 def test_a_push_goes_on_by_a_new_link_by_itself(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
 ) -> None:

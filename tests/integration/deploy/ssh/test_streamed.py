@@ -277,9 +277,15 @@ def test_what_the_board_writes_differently_never_gets_the_files_name(
 def test_a_file_that_is_changed_while_it_is_sent_is_an_error_and_leaves_nothing(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
 ) -> None:
-    link.rate = 20_000_000
-    link.on_fault = lambda: flip_byte(tmp_path / "model")
-    link.fault("none", 5_000_000)
+
+    def change_the_end() -> None:
+        with (tmp_path / "model").open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([content[-1] ^ 1]))
+
+    link.rate = 10_000_000
+    link.on_fault = change_the_end
+    link.fault("none", SIZE // 2)  # More than a second after its hash was begun.
     with pytest.raises(TransferError, match="was changed while it was being sent"):
         push(session, board, tmp_path)
     assert not (tmp_path / "there/model").exists()
@@ -334,7 +340,7 @@ def test_without_python_the_boards_own_tools_write_and_hash(
 def test_a_push_that_is_ended_leaves_nothing_running_and_goes_on_where_it_was(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path, home: Path, number: int
 ) -> None:
-    link.rate = 8_000_000
+    link.rate = 4_000_000
     program = (
         "import sys; from deploy.transfer import chunks; chunks.CHUNKED_FROM = 1_000_000\n"
         "import deploy.ssh.link; deploy.ssh.link.MANY = 1_000_000\n"

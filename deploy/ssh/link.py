@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import socket
 import threading
 import time
@@ -174,6 +175,25 @@ class SshLink:
         feed = () if source is None else itertools.chain([b""], iter(functools.partial(source.read, BLOCK), b""))
         return self.run(command, deadline=deadline, on_output=on_output if sink is None else sink.write, feed=feed)
 
+    def run_with_feed(
+        self,
+        command: str,
+        feed: Iterable[bytes | memoryview],
+        *,
+        size: int,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object],
+    ) -> int | None:
+        """As `run_with_file`, with bytes that are made as they are taken. Raises what `feed` does, LostConnection."""
+        if self._openssh is None or size < MANY:
+            return self.run(command, deadline=deadline, on_output=on_output, feed=feed)
+        with _piped(feed) as source:
+            try:
+                return self._openssh.run(command, deadline=deadline, on_output=on_output, source=source)
+            except NotLetIn as refusal:
+                self._openssh, self.refusal = None, refusal
+        raise LostConnection(f"The system's ssh was not let in at {self._serial} ({self.refusal}).")
+
     @contextlib.contextmanager
     def run_when_lost(self, command: str, deadline: Deadline) -> Iterator[None]:
         """Lets `command`, a line of the shell, be run there when the link ends before the block does."""
@@ -227,6 +247,35 @@ class SshLink:
         finally:
             with _unless_ended():
                 channel.close()
+
+
+@contextlib.contextmanager
+def _piped(feed: Iterable[bytes | memoryview]) -> Iterator[IO[bytes]]:
+    """A file in which what `feed` gives can be read once. Raises what that raises."""
+    reading, writing = os.pipe()
+    failures: list[BaseException] = []
+
+    def fill() -> None:
+        try:
+            with os.fdopen(writing, "wb", buffering=0) as sink:
+                for block in feed:
+                    view = memoryview(block)
+                    while view:
+                        view = view[sink.write(view) :]
+        except BrokenPipeError:
+            pass  # Nobody reads any more; why, that one says.
+        except BaseException as error:
+            failures.append(error)
+
+    filling = threading.Thread(target=fill, name="ssh feed", daemon=True)
+    filling.start()
+    try:
+        with os.fdopen(reading, "rb", buffering=0) as source:
+            yield source
+    finally:
+        filling.join()
+        if failures:
+            raise failures[0]
 
 
 def _known(hop: Hop, client: paramiko.SSHClient) -> Known:

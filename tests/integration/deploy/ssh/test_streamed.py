@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, OhforgeError, TransferError
+from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, OhforgeError, SourceError, TransferError
 from core.patience import Patience
 from core.session import PROJECT, Session
 from deploy.hdc.choose import choose_board
@@ -147,6 +147,26 @@ def test_a_file_goes_by_the_computers_on_the_way(
         assert push(session, board, tmp_path) == SIZE
     assert arrived(tmp_path) == content
     assert len(calls.read_text().splitlines()) == 1
+
+
+def test_bytes_that_are_made_on_the_way_go_by_the_systems_own_ssh_too(
+    board: SshBoard, calls: Path, tmp_path: Path
+) -> None:
+    def feed(fails: bool) -> Iterator[bytes]:
+        yield from (bytes([number]) * 100_000 for number in range(50))
+        if fails:
+            raise SourceError("gone")
+
+    link, count = board.connect(soon()), list[bytes]()
+    command = f"cat >{tmp_path}/there; echo done"
+    status = link.run_with_feed(command, feed(False), size=5_000_000, deadline=soon(), on_output=count.append)
+    assert (status, b"".join(count)) == (0, b"done\n")
+    assert (tmp_path / "there").read_bytes() == b"".join(bytes([number]) * 100_000 for number in range(50))
+    with pytest.raises(SourceError):
+        link.run_with_feed(command, feed(True), size=5_000_000, deadline=soon(), on_output=count.append)
+    # What takes nothing ends, however much there would be.
+    assert link.run_with_feed("exit 3", feed(False), size=5_000_000, deadline=soon(), on_output=count.append) == 3
+    assert len(calls.read_text().splitlines()) == 3
 
 
 # where ssh is not let in -------------------------------------------------------------------------------

@@ -112,9 +112,9 @@ def measure(folder: Path, size: int, repeat: int) -> dict[str, float]:
             "scp, hashed": lambda: (scp(), verify("scp")),
             "rsync": rsync,
             "rsync, hashed": lambda: (rsync(), verify("rsync")),
-            "ohforge": ohforge,
             "pull by scp": scp_back,
             "pull by ohforge": pull,
+            "ohforge": ohforge,  # The last, for what it has brought is pushed again.
         }
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(repeat):  # In turn, so that a busy minute meets all.

@@ -58,10 +58,10 @@ class BuildHost:
         """What the helper answers; `given` goes to it as JSON. Raises what it says that went wrong, LostConnection."""
         return self.send(command, *words, feed=[json.dumps(given).encode()])
 
-    def send(self, command: str, *words: str, feed: Iterable[bytes | memoryview]) -> Mapping[str, Any]:
-        """As `ask`, with bytes for the helper."""
+    def send(self, command: str, *words: str, feed: Iterable[bytes | memoryview], size: int = 0) -> Mapping[str, Any]:
+        """As `ask`, with bytes for the helper, of which there are about `size`."""
         said = bytearray()
-        status = self._call((command, *words), said.extend, feed=feed)
+        status = self._call((command, *words), said.extend, feed=feed, size=size)
         if NO_PYTHON in said:
             raise HostToolMissing(
                 f"The build host {self.serial} has no Python {'.'.join(map(str, OLDEST))} or newer on its PATH.",
@@ -121,6 +121,7 @@ class BuildHost:
         on_output: Callable[[bytes], object],
         *,
         feed: Iterable[bytes | memoryview] = (),
+        size: int = 0,
         deadline: Deadline | None = None,
     ) -> int | None:
         seconds = self._session.settings.timeouts.transfer
@@ -129,7 +130,7 @@ class BuildHost:
             self._opened = SshLink.open(self.serial)
         # The helper is an argument, so that its input is free for what is sent.
         command = shlex.join(["/bin/sh", "-c", FIND_PYTHON, HELPER(encoding="utf-8"), *words])
-        return self._opened.run(f"exec {command}", deadline=deadline, on_output=on_output, feed=feed)
+        return self._opened.run_with_feed(f"exec {command}", feed, size=size, deadline=deadline, on_output=on_output)
 
 
 def make_error(error: Mapping[str, Any], serial: str) -> OhforgeError:

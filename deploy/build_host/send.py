@@ -22,7 +22,7 @@ def send_lacking(session: Session, host: BuildHost, job: Job) -> int:
     size = sum(paths[name].stat().st_size for name in lack)
     if lack:
         with session.console.progress(f"sending to {host.serial}", size) as bar:
-            host.send("fill", feed=_tar(paths, lack, bar.advance))
+            host.send("fill", feed=_tar(paths, lack, bar.advance), size=size)
     session.console.detail(f"{len(lack)} of {len(paths)} files sent to {host.serial}, {human_bytes(size)}")
     return size
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import functools
-import hashlib
 import itertools
-import logging
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from core.deadline import Deadline
-from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, LostConnection, OhforgeError
+from core.errors import LostConnection
 from deploy.board.script import quote
 from deploy.ssh.address import Hop, resolve
+from deploy.ssh.login import CONNECT_SECONDS, LOOPBACK, close, log_in, reason
 from deploy.ssh.openssh import Known, NotLetIn, OpenSsh
 
 if TYPE_CHECKING:
     import paramiko
 
-CONNECT_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 """How long the end of a deadline may go unseen."""
 ALIVE_SECONDS = 15.0
@@ -36,12 +33,8 @@ SLOWEST_LINK = 20_000
 KEEPALIVE = "keepalive@openssh.com"
 CHUNK = 65_536
 BLOCK = 1024 * 1024
-MANY = 16 * 1024 * 1024
-LOOPBACK = "127.0.0.1"
-NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
-"""What paramiko says of somebody who answers nothing."""
-FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
-"""Which need no further pass over the data for their integrity."""
+MANY = 128 * 1024 * 1024
+"""Bytes that pay for another login: on loopback that takes 0.3 s, and of each 64 MiB then 0.1 s are spared."""
 
 
 class LinkHadEnded(Exception):
@@ -79,8 +72,8 @@ class SshLink:
         way = [*(resolve(name) for name in target.through), target]
         try:
             for hop in way:
-                sock = _connect(hop, clients[-1] if clients else None, connect_seconds)
-                clients.append(_log_in(hop, sock, accept_new=accept_new))
+                before = clients[-1] if clients else None
+                clients.append(log_in(hop, before, accept_new=accept_new, connect_seconds=connect_seconds))
         except BaseException:
             _close_all(clients)
             raise
@@ -130,7 +123,7 @@ class SshLink:
             try:
                 channel.exec_command(command)
             except Exception as error:
-                raise LostConnection(f"Board {self._serial} did not begin a command: {_reason(error)}.") from None
+                raise LostConnection(f"Board {self._serial} did not begin a command: {reason(error)}.") from None
             channel.settimeout(LOOK_SECONDS)
             fed = False
             for chunk in feed:
@@ -165,7 +158,7 @@ class SshLink:
         source: IO[bytes] | None = None,
         sink: IO[bytes] | None = None,
     ) -> int | None:
-        """Runs a command line that reads `source`, from where that stands, or writes to `sink`; its status as `run` tells it.
+        """Runs a command line that reads `source`, from where that stands, or fills `sink`; its status as `run` tells it.
 
         `size` is how many bytes that will be: many go by the system's ssh, if that is let in where this connection was.
         """
@@ -177,9 +170,31 @@ class SshLink:
                 self._openssh, self.refusal = None, refusal
                 if source is not None:
                     source.seek(start)
+                if sink is not None:
+                    sink.seek(0)
+                    sink.truncate()
         # One that is empty ends the input of a file that is.
         feed = () if source is None else itertools.chain([b""], iter(functools.partial(source.read, BLOCK), b""))
         return self.run(command, deadline=deadline, on_output=on_output if sink is None else sink.write, feed=feed)
+
+    def run_with_feed(
+        self,
+        command: str,
+        feed: Iterable[bytes | memoryview],
+        *,
+        size: int,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object],
+    ) -> int | None:
+        """As `run_with_file`, with bytes that are made as they are taken. Raises what `feed` does, LostConnection."""
+        if self._openssh is None or size < MANY:
+            return self.run(command, deadline=deadline, on_output=on_output, feed=feed)
+        with _piped(feed) as source:
+            try:
+                return self._openssh.run(command, deadline=deadline, on_output=on_output, source=source)
+            except NotLetIn as refusal:
+                self._openssh, self.refusal = None, refusal
+        raise LostConnection(f"The system's ssh was not let in at {self._serial} ({self.refusal}).")
 
     @contextlib.contextmanager
     def run_when_lost(self, command: str, deadline: Deadline) -> Iterator[None]:
@@ -188,7 +203,7 @@ class SshLink:
             try:
                 channel.exec_command(f"exec /bin/sh -c {quote(f'read -r _ || exec {command}')}")
             except Exception as error:
-                raise LostConnection(f"Board {self._serial} did not begin a command: {_reason(error)}.") from None
+                raise LostConnection(f"Board {self._serial} did not begin a command: {reason(error)}.") from None
             try:
                 yield
             finally:
@@ -202,7 +217,7 @@ class SshLink:
             assert transport is not None, "the link was opened"
             return transport.open_channel("direct-tcpip", (LOOPBACK, port), (LOOPBACK, 0), timeout=CONNECT_SECONDS)
         except Exception as error:
-            raise LostConnection(f"Port {port} of board {self._serial} cannot be reached: {_reason(error)}.") from None
+            raise LostConnection(f"Port {port} of board {self._serial} cannot be reached: {reason(error)}.") from None
 
     def _send_all(self, channel: paramiko.Channel, chunk: bytes | memoryview, deadline: Deadline) -> bool:
         """Whether all of it was taken before the other side ended."""
@@ -227,13 +242,42 @@ class SshLink:
             if deadline.expired:
                 raise deadline.error() from None
             if not transport.is_active():
-                raise LinkHadEnded(_reason(error)) from None
-            raise LostConnection(f"Board {self._serial} takes no command: {_reason(error)}.") from None
+                raise LinkHadEnded(reason(error)) from None
+            raise LostConnection(f"Board {self._serial} takes no command: {reason(error)}.") from None
         try:
             yield channel
         finally:
             with _unless_ended():
                 channel.close()
+
+
+@contextlib.contextmanager
+def _piped(feed: Iterable[bytes | memoryview]) -> Iterator[IO[bytes]]:
+    """A file in which what `feed` gives can be read once. Raises what that raises."""
+    reading, writing = os.pipe()
+    failures: list[BaseException] = []
+
+    def fill() -> None:
+        try:
+            with os.fdopen(writing, "wb", buffering=0) as sink:
+                for block in feed:
+                    view = memoryview(block)
+                    while view:
+                        view = view[sink.write(view) :]
+        except BrokenPipeError:
+            pass  # Nobody reads any more; why, that one says.
+        except BaseException as error:
+            failures.append(error)
+
+    filling = threading.Thread(target=fill, name="ssh feed", daemon=True)
+    filling.start()
+    try:
+        with os.fdopen(reading, "rb", buffering=0) as source:
+            yield source
+    finally:
+        filling.join()
+        if failures:
+            raise failures[0]
 
 
 def _known(hop: Hop, client: paramiko.SSHClient) -> Known:
@@ -281,147 +325,5 @@ def _next_output(channel: paramiko.Channel, deadline: Deadline) -> bytes:
 
 
 def _close_all(clients: Iterable[paramiko.SSHClient]) -> None:
-    from paramiko import ProxyCommand
-
     for client in reversed(list(clients)):
-        transport = client.get_transport()
-        client.close()
-        if transport is not None and isinstance(transport.sock, ProxyCommand):
-            transport.join(CONNECT_SECONDS)  # It reads from the program, and asks it to end.
-            with transport.sock.process as program:
-                program.kill()
-
-
-# logging in ----------------------------------------------------------------------------------------
-
-
-def _log_in(hop: Hop, sock: socket.socket, *, accept_new: bool) -> paramiko.SSHClient:
-    import paramiko
-
-    class Policy(paramiko.MissingHostKeyPolicy):
-        def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-            if not accept_new:
-                raise _unknown_key(hop, key)
-            _note_key(hop, key)
-
-    # It logs the tracebacks of errors that are raised here too.
-    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
-    client = paramiko.SSHClient()
-    for file in hop.known_hosts:
-        # A file that is not there, or has lines of kinds that are not known here, knows fewer hosts.
-        with contextlib.suppress(OSError):
-            client.load_system_host_keys(file)
-    client.set_missing_host_key_policy(Policy())
-    try:
-        client.connect(
-            hop.known_as,
-            username=hop.user,
-            sock=sock,
-            key_filename=[key for key in hop.keys if Path(key).is_file()] or None,  # type: ignore[arg-type]  # or several
-            timeout=CONNECT_SECONDS,
-            banner_timeout=CONNECT_SECONDS,
-            auth_timeout=CONNECT_SECONDS,
-            transport_factory=_make_transport,
-        )
-    except OhforgeError:
-        _close_all([client])
-        raise
-    except Exception as error:
-        _close_all([client])
-        raise _refusal(hop, error) from None
-    return client
-
-
-def _make_transport(*args: object, **options: object) -> paramiko.Transport:
-    import paramiko
-
-    transport = paramiko.Transport(*args, **options)  # type: ignore[arg-type]
-    ciphers = transport.get_security_options().ciphers
-    transport.get_security_options().ciphers = sorted(ciphers, key=lambda name: name not in FAST_CIPHERS)
-    return transport
-
-
-def _connect(hop: Hop, way: paramiko.SSHClient | None, seconds: float) -> socket.socket:
-    """The bytes of the link, opened directly, through a computer that is logged in to, or by a program."""
-    import paramiko
-
-    where = f"{hop.host}:{hop.port}"
-    try:
-        if way is not None:
-            transport = way.get_transport()
-            assert transport is not None, "it was logged in to just now"
-            return transport.open_channel("direct-tcpip", (hop.host, hop.port), (LOOPBACK, 0), timeout=seconds)  # type: ignore[return-value]
-        if hop.command:
-            return paramiko.ProxyCommand(hop.command)  # type: ignore[return-value]
-        link = socket.create_connection((hop.host, hop.port), timeout=seconds)
-        # Else each command waits for the acknowledgement of what opens its channel, 40 ms where that is delayed.
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return link
-    except (OSError, paramiko.SSHException) as error:
-        raise BoardOffline(
-            f"{where} cannot be reached by SSH: {_reason(error)}.",
-            remedy="See with `ssh -v` to the same address whether its name is known, it is on and its sshd runs.",
-        ) from None
-
-
-def _refusal(hop: Hop, error: Exception) -> OhforgeError:
-    import paramiko
-
-    where = f"{hop.user}@{hop.host}:{hop.port}"
-    if isinstance(error, paramiko.BadHostKeyException):
-        return HostKeyNotTrusted(
-            f"{hop.known_as} shows another key than the one that is known: {fingerprint(error.key)} instead of "
-            f"{fingerprint(error.expected_key)}. Somebody may be listening, or the system was installed anew.",
-            remedy=f"When you know why: `ssh-keygen -R '{hop.known_as}'`, then once with --accept-new.",
-        )
-    if isinstance(error, paramiko.PasswordRequiredException):
-        return BoardUnauthorised(
-            f"{where}: a private key has a passphrase.", remedy="Give it to ssh-agent with ssh-add."
-        )
-    if isinstance(error, paramiko.AuthenticationException):
-        return BoardUnauthorised(
-            f"{where} does not let this user in: {_reason(error)}.",
-            remedy=f"Put a key of yours there with `ssh-copy-id -p {hop.port} {hop.user}@{hop.host}`, or give it to ssh-agent.",
-        )
-    if isinstance(error, paramiko.SSHException) and "No authentication methods" in str(error):
-        return BoardUnauthorised(
-            f"There is no key with which to log in at {where}.",
-            remedy="Make one with ssh-keygen, or name it as IdentityFile in ~/.ssh/config.",
-        )
-    if isinstance(error, OSError | EOFError | paramiko.SSHException):
-        reason = "no greeting of an sshd came" if str(error).startswith(NO_GREETING) else _reason(error)
-        return BoardOffline(
-            f"{where} does not speak SSH with us: {reason}.",
-            remedy="See with `ssh -v` to the same address what is there.",
-        )
-    return BoardError(f"{where}: {_reason(error)}.")
-
-
-def fingerprint(key: paramiko.PKey) -> str:
-    """A host's key as OpenSSH shows it (``ssh-keygen -l``)."""
-    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-    return f"SHA256:{digest} ({key.get_name()})"
-
-
-def _unknown_key(hop: Hop, key: paramiko.PKey) -> HostKeyNotTrusted:
-    return HostKeyNotTrusted(
-        f"The key of {hop.known_as} is not known: {fingerprint(key)}.",
-        remedy="Compare it with `ssh-keygen -lf` of the key there, then accept it once: ohforge board.info --board … --accept-new.",
-    )
-
-
-def _note_key(hop: Hop, key: paramiko.PKey) -> None:
-    """Adds a host's key to the user's own file. Raises HostKeyNotTrusted when that cannot be done."""
-    file = Path(hop.known_hosts[0]) if hop.known_hosts else Path("~/.ssh/known_hosts").expanduser()
-    try:
-        file.parent.mkdir(mode=0o700, exist_ok=True)
-        with file.open("a", encoding="utf-8") as known:
-            known.write(f"{hop.known_as} {key.get_name()} {key.get_base64()}\n")
-    except OSError as error:
-        raise HostKeyNotTrusted(f"{file} cannot be written: {error.strerror}.", remedy="Check its mode bits.") from None
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error).strip().rstrip(".") or type(error).__name__
+        close(client)

@@ -22,13 +22,12 @@ from core.process import RealRunner
 from core.spool import spool_folder
 from deploy.board.script import quote
 from deploy.ssh.address import Hop
+from deploy.ssh.login import CONNECT_SECONDS, FAST_CIPHERS
 
 BEGIN_SECONDS = 30.0
 """Within which a command must have begun; else the connection that is there is the quicker one."""
-CONNECT_SECONDS = 20
 QUESTIONS = 2
 """Whether the other end still answers, without an answer, after which a link is dead: before a transfer counts as stalled."""
-FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 LOST = 255
 """The status by which ssh tells that it is not the command's."""
@@ -142,7 +141,7 @@ class OpenSsh:
         interval = max(1, round(self.silent_seconds / (QUESTIONS + 2)))
         return FIXED + "\n".join(
             [
-                f"  ConnectTimeout {CONNECT_SECONDS}",
+                f"  ConnectTimeout {CONNECT_SECONDS:.0f}",
                 f"  ServerAliveInterval {interval}",
                 f"  ServerAliveCountMax {QUESTIONS}",
                 f"  UserKnownHostsFile {_word(folder / 'known_hosts')}",
@@ -159,7 +158,7 @@ class OpenSsh:
         yield f"  HostKeyAlias {_name(number)}"
         yield f"  Port {hop.port}"
         yield f"  User {_plain(hop.user)}"
-        yield f"  Ciphers {_plain(hop.ciphers or FAST_CIPHERS)}"
+        yield f"  Ciphers {_plain(hop.ciphers or '^' + ','.join(FAST_CIPHERS))}"
         usual = (Path("~/.ssh").expanduser() / name for name in USUAL_KEYS)
         keys = [str(key) for key in (*map(Path, hop.keys), *usual) if key.is_file()]
         yield from (f"  IdentityFile {_word(key)}" for key in keys or ["none"])

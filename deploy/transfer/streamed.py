@@ -81,7 +81,8 @@ def send_streamed(
 ) -> Grown:
     """Sends what the board lacks of `file`, and verifies all of it; `tool` hashes there when nothing quicker does.
 
-    When it is `fresh`, nothing of it was there just now. `reach` is told how many bytes of the file are there. When this raises, the next call goes on from what has arrived.
+    When it is `fresh`, nothing of it was there just now. `reach` is told how many bytes of the file are there. When this
+    raises, the next call goes on from what has arrived.
     Raises TransferError, TransferStalled, ContentDiffers, NoSpaceOnBoard, PermissionOnBoard, LostConnection, …
     """
     push = _Push(session=session, board=board, file=file, tool=tool, fresh=fresh, deadline=deadline, reach=reach)

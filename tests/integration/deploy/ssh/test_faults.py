@@ -41,7 +41,6 @@ TABLE = documented()
 ALWAYS = (
     ("cut", "push of a large file"),
     ("frozen", "shell"),
-    ("frozen", "push of a large file"),
     ("a byte is changed", "push of a large file"),
     ("slow", "push"),
 )

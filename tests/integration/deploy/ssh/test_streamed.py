@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, OhforgeError, TransferError
+from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, OhforgeError, SourceError, TransferError
 from core.patience import Patience
 from core.session import PROJECT, Session
 from deploy.hdc.choose import choose_board
@@ -28,7 +28,7 @@ from tests.support.sshd import LoopbackSshd, loopback_sshd
 from tests.support.transfers import flip_byte, parts_of
 from tests.support.waiting import wait_until
 
-SIZE = 30_000_000
+SIZE = 24_000_000
 IN_FLIGHT = 12_000_000
 """At most so much is on its way when a link is cut: SSH's window of 2 MB, and what the system keeps for sockets."""
 
@@ -149,6 +149,26 @@ def test_a_file_goes_by_the_computers_on_the_way(
     assert len(calls.read_text().splitlines()) == 1
 
 
+def test_bytes_that_are_made_on_the_way_go_by_the_systems_own_ssh_too(
+    board: SshBoard, calls: Path, tmp_path: Path
+) -> None:
+    def feed(fails: bool) -> Iterator[bytes]:
+        yield from (bytes([number]) * 100_000 for number in range(50))
+        if fails:
+            raise SourceError("gone")
+
+    link, count = board.connect(soon()), list[bytes]()
+    command = f"cat >{tmp_path}/there; echo done"
+    status = link.run_with_feed(command, feed(False), size=5_000_000, deadline=soon(), on_output=count.append)
+    assert (status, b"".join(count)) == (0, b"done\n")
+    assert (tmp_path / "there").read_bytes() == b"".join(bytes([number]) * 100_000 for number in range(50))
+    with pytest.raises(SourceError):
+        link.run_with_feed(command, feed(True), size=5_000_000, deadline=soon(), on_output=count.append)
+    # What takes nothing ends, however much there would be.
+    assert link.run_with_feed("exit 3", feed(False), size=5_000_000, deadline=soon(), on_output=count.append) == 3
+    assert len(calls.read_text().splitlines()) == 3
+
+
 # where ssh is not let in -------------------------------------------------------------------------------
 
 
@@ -225,6 +245,7 @@ def test_a_push_that_was_cut_at_nine_tenths_sends_only_the_rest(
     assert arrived(tmp_path) == content
 
 
+@pytest.mark.exhaustive
 def test_a_push_goes_on_by_a_new_link_by_itself(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
 ) -> None:
@@ -276,9 +297,15 @@ def test_what_the_board_writes_differently_never_gets_the_files_name(
 def test_a_file_that_is_changed_while_it_is_sent_is_an_error_and_leaves_nothing(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
 ) -> None:
-    link.rate = 20_000_000
-    link.on_fault = lambda: flip_byte(tmp_path / "model")
-    link.fault("none", 5_000_000)
+
+    def change_the_end() -> None:
+        with (tmp_path / "model").open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([content[-1] ^ 1]))
+
+    link.rate = 10_000_000
+    link.on_fault = change_the_end
+    link.fault("none", SIZE // 2)  # More than a second after its hash was begun.
     with pytest.raises(TransferError, match="was changed while it was being sent"):
         push(session, board, tmp_path)
     assert not (tmp_path / "there/model").exists()
@@ -333,7 +360,7 @@ def test_without_python_the_boards_own_tools_write_and_hash(
 def test_a_push_that_is_ended_leaves_nothing_running_and_goes_on_where_it_was(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path, home: Path, number: int
 ) -> None:
-    link.rate = 8_000_000
+    link.rate = 4_000_000
     program = (
         "import sys; from deploy.transfer import chunks; chunks.CHUNKED_FROM = 1_000_000\n"
         "import deploy.ssh.link; deploy.ssh.link.MANY = 1_000_000\n"

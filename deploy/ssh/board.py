@@ -48,7 +48,8 @@ from deploy.board.script import (
     stop_unnumbered,
     wrap_command,
 )
-from deploy.ssh.link import CONNECT_SECONDS, SILENT_SECONDS, LinkHadEnded, SshLink
+from deploy.ssh.link import SILENT_SECONDS, LinkHadEnded, SshLink
+from deploy.ssh.login import CONNECT_SECONDS
 
 STOP_SECONDS = 15.0
 ATTEMPTS = Patience(pause=0.5, growth=2, times=3)

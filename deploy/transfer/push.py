@@ -7,57 +7,41 @@ lies under a temporary name until size and hash are right, and is then hard-link
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from core.deadline import Deadline
-from core.errors import (
-    ContentDiffers,
-    NoSpaceOnBoard,
-    OhforgeError,
-    TransferError,
-    UsageError,
-)
+from core.errors import ContentDiffers, NoSpaceOnBoard, UsageError
 from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.names import file_name_of
 from core.session import Session
-from core.spool import remove_abandoned_spools
 from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
 from deploy.board.protocol import Board
-from deploy.board.script import quote
 from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, survey_board
 from deploy.hdc.host import title_of
 from deploy.hdc.paths import check_board_path, check_local_file
-from deploy.ssh.board import SshBoard
-from deploy.transfer.chunks import is_large, room_for_chunks, send_in_chunks
+from deploy.transfer.chunks import is_large, room_for_chunks
 from deploy.transfer.confirm import Arrived, Verdict, confirm_files
 from deploy.transfer.links import Links
 from deploy.transfer.placement import FileToPlace, Placement
-from deploy.transfer.progress import progress_shown
+from deploy.transfer.sending import Sending
 from deploy.transfer.staging import staged
 from deploy.transfer.store import (
-    SLOWEST_LINK,
     StoredFile,
     each_content_once,
     file_changed,
     hash_in_background,
     is_stored,
-    joined_path,
     needs_proof,
-    part_path,
     question_about,
 )
-from deploy.transfer.streamed import send_streamed
 from deploy.transfer.tree import LeftOut, check_name, gather, tell_left_out
 
 SPARE_BYTES = 8 * 1000 * 1000
 """What must stay free on a board after a transfer."""
-POLL_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,9 +283,8 @@ def _send_and_confirm(
             return confirm_files(board, files, tool=survey.hash_command, deadline=deadline, placement=placement)
 
         with staged(session, board, to_send, _store):
-            verdict = _send_all(
-                session, board, to_send, survey=survey, room=room, deadline=deadline, sent=sent, confirm=confirm
-            )
+            sending = Sending(session=session, board=board, survey=survey, room=room, deadline=deadline)
+            verdict = sending.send_all(to_send, sent, confirm)
         wrong = [file for file in (*to_send, *unproven) if file.sha256 not in verdict.good]
         if not wrong:
             return sent, verdict.without_mode
@@ -325,96 +308,3 @@ def _send_and_confirm(
 def _store(session: Session, host: Board, files: Sequence[StoredFile]) -> int:
     survey = survey_board(session, host, replace(ask_about(files), facts=False))
     return ensure_stored(session, host, files, survey)[0].bytes_sent
-
-
-def _send_all(
-    session: Session,
-    board: Board,
-    files: Sequence[StoredFile],
-    *,
-    survey: Survey,
-    room: int | None,
-    deadline: Deadline,
-    sent: dict[str, int],
-    confirm: Callable[[Sequence[Arrived]], Verdict],
-) -> Verdict:
-    """Sends files and has them confirmed; adds to `sent` what that took."""
-    total = sum(file.size for file in files)
-    arrived: list[Arrived] = []
-    early: list[Future[Verdict]] = []
-    if not files:
-        return confirm(arrived)
-    title = f"sending to {board.serial}"
-    remove_abandoned_spools()
-    session.console.info(f"sending {human_bytes(total)} in {len(files)} file(s) to {title_of(board)}")
-    with session.console.progress(title, total) as progress, ThreadPoolExecutor(1) as confirming:
-        done = 0
-        for file in files:
-            progress.say(file.local.name)
-            if is_large(file.size):
-
-                def reach(there: int, before: int = done) -> None:
-                    progress.reach(before + there)
-
-                def confirm_early(last: StoredFile = file) -> None:
-                    joined = Arrived(file=last, found_as=joined_path(last), proven=True)
-                    early.append(confirming.submit(confirm, [*arrived, joined]))
-
-                tool = survey.hash_command
-                if isinstance(board, SshBoard):
-                    fresh = not survey.parts.get(file.fingerprint)
-                    grown = send_streamed(session, board, file, tool=tool, fresh=fresh, deadline=deadline, reach=reach)
-                else:
-                    grown = send_in_chunks(
-                        session,
-                        board,
-                        file,
-                        tool=tool,
-                        agent=survey.agent,
-                        room=room,
-                        deadline=deadline,
-                        reach=reach,
-                        when_proven=confirm_early if file is files[-1] else None,
-                    )
-                took, place = grown.bytes_sent, Arrived(file=file, found_as=grown.found_as, proven=grown.proven)
-            else:
-                measure = functools.partial(_size_there, board, file)
-                sending = deadline.within(
-                    60 + file.size / SLOWEST_LINK, f"{file.local.name} on its way to board {board.serial}"
-                )
-                with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS, deadline=sending):
-                    _send_one(board, file, sending)
-                took, place = file.size, Arrived(file=file, found_as=f"{file.sha256}.part")
-            sent[file.sha256] = sent.get(file.sha256, 0) + took
-            arrived.append(place)
-            done += file.size
-            progress.reach(done)
-    return early[0].result() if early else confirm(arrived)
-
-
-def _send_one(board: Board, file: StoredFile, deadline: Deadline) -> None:
-    remote = part_path(board.profile, file.sha256)
-    try:
-        board.send(file.local, remote, deadline=deadline)
-    except NoSpaceOnBoard:
-        _remove_part(board, remote)
-        raise
-    except TransferError as error:
-        if file.has_changed:
-            _remove_part(board, remote)
-            raise file_changed(file.local) from error
-        board.send(file.local, remote, deadline=deadline)
-
-
-def _remove_part(board: Board, remote: str) -> None:
-    with contextlib.suppress(OhforgeError):  # What the user must hear of is why.
-        board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
-
-
-def _size_there(board: Board, file: StoredFile, deadline: Deadline) -> int | None:
-    question = f"wc -c <{quote(part_path(board.profile, file.sha256))} 2>/dev/null"
-    try:
-        answer = board.shell(question, deadline=deadline).text.strip()
-    except OhforgeError:
-        return None
-    return int(answer) if answer.isdigit() else 0

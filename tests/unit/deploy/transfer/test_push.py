@@ -16,8 +16,7 @@ from core.errors import (
     UsageError,
 )
 from core.session import Session
-from deploy.transfer import placement
-from deploy.transfer import push as transfer
+from deploy.transfer import placement, sending
 from deploy.transfer.placement import FileToPlace
 from deploy.transfer.push import place_files, push_files
 from tests.support.local_board import LocalBoard
@@ -190,7 +189,7 @@ def test_how_far_a_long_transfer_is_is_asked_of_the_board(
     session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached = record_progress(session, monkeypatch)
-    monkeypatch.setattr(transfer, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(sending, "POLL_SECONDS", 0.01)
 
     def half_way(remote: str) -> None:
         Path(remote).write_bytes(CONTENT[:12_345])

@@ -26,6 +26,7 @@ from deploy.board.script import (
     wrap_command,
     wrap_file,
 )
+from tests.support.waiting import wait_until
 
 SHELL = shutil.which("mksh") or "/bin/sh"
 TOKEN = "OHF00112233aabbccdd"
@@ -191,6 +192,8 @@ def running_in_group(group: int) -> list[str]:
 
 def test_a_number_that_now_belongs_to_another_program_is_left_alone() -> None:
     with subprocess.Popen(["sleep", "100"], start_new_session=True) as other:
+        # Until a program has begun, its number looks like that of one that has ended.
+        wait_until("its command line", Path(f"/proc/{other.pid}/cmdline").read_bytes)
         done = subprocess.run([SHELL, "-c", stop_command(other.pid, TOKEN)], capture_output=True, check=False)
         assert done.stdout == b"dead\n"
         assert other.poll() is None

@@ -33,7 +33,7 @@ READ = 256 * 1024
 Digests = Mapping[int, str]
 """SHA-256 of the first so many bytes of a file."""
 NICE = 10
-"""Hashing takes what hdc leaves of the processors; so does the agent's on the board (``follow.c``)."""
+"""Hashing takes what hdc leaves of the processors."""
 SAMPLES = 16
 SAMPLE_BYTES = 64 * 1024
 

@@ -3,7 +3,7 @@
  * Prints "ready" (with --echo after what its standard input says, in one write); then for each whole step, and at the end, a line with an offset and the digest of all bytes before it;
  * and every second "there" and how many bytes the file has: so a link that stands still is told from a slow one.
  * When nothing is added for the idle time, or the file gets shorter: "stopped" and the offset, and status 1.
- * What was hashed is on its way to the storage at once, and all of it is there when the last digest is printed. */
+ * What was hashed is on its way to the storage at once, and all of it is there when this ends well. */
 #include "agent.h"
 #include "sha256.h"
 
@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #define READ_BYTES (256 * 1024)
-#define POLL_MS 5
+#define POLL_MS 2
 #define SETTLE_US 20000 /* from the last change of the whole file to its last bytes: writes before them may be under way */
 #define MOST_BYTES ((uint64_t)1 << 60)
 #define TELL_US 1000000
-#define NICE 10 /* the daemon, which writes the file, goes first */
+#define NICE 2 /* the daemon, which writes the file, goes first */
 
 struct follow {
     const char *name;
@@ -90,7 +90,6 @@ static uint64_t take(int fd, const struct follow *asked, struct sha256 *sha, uin
     sha256_add(sha, buffer, (size_t)count);
     at += (uint64_t)count;
     bool whole = at == asked->size;
-    if (whole) fsync(fd);
     /* Not the last step just before the end: over TCP the end would wait until that is acknowledged, 40 ms. */
     if (whole || (at == next && (limit < asked->size || asked->size - at >= asked->step))) tell(at, sha);
     /* Else the daemon, which ends with fsync, finds all of it still to be written. */
@@ -106,6 +105,7 @@ int follow_command(int argc, char **argv) {
         return STATUS_FAILED;
     }
     setpriority(PRIO_PROCESS, 0, NICE);
+    setvbuf(stdout, NULL, _IOFBF, BUFSIZ); /* else musl writes the first line by itself */
     for (int c; asked.echo && (c = getchar()) != EOF;) putchar(c);
     puts("ready");
     fflush(stdout);
@@ -134,6 +134,7 @@ int follow_command(int argc, char **argv) {
         uint64_t since = read_at > grown ? read_at : grown;
         if (now_us() - since > asked.idle_ms * 1000 || !wait_a_moment()) break;
     }
+    if (at == asked.size) fsync(fd);
     close(fd);
     if (at < asked.size) printf("stopped %llu\n", (unsigned long long)at);
     return fflush(stdout) != 0 ? STATUS_FAILED : at < asked.size ? EXIT_FAILURE : EXIT_SUCCESS;

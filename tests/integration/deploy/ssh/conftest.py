@@ -11,6 +11,7 @@ from core.session import Session
 from core.settings import BoardEntry
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
+from tests.shared.faulty_link import FaultyLink, faulty_link
 from tests.support.lab_host import know_host
 from tests.support.sshd import SSHD, LoopbackSshd, loopback_sshd
 
@@ -52,3 +53,13 @@ def board(session: Session, home: Path) -> Iterator[SshBoard]:
     assert isinstance(board, SshBoard)
     yield board
     board.close()
+
+
+@pytest.fixture
+def link(sshd: LoopbackSshd, home: Path) -> Iterator[FaultyLink]:
+    """The link by which ``lab`` is reached."""
+    with faulty_link(sshd.port) as link:
+        for file in ("config", "known_hosts"):
+            path = home / ".ssh" / file
+            path.write_text(path.read_text().replace(str(sshd.port), str(link.port)))
+        yield link

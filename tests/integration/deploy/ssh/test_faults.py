@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,8 @@ from deploy.transfer import chunks
 from deploy.transfer.placement import FileToPlace
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import place_files
-from tests.shared.faulty_link import FaultyLink, faulty_link
+from tests.shared.faulty_link import FaultyLink
 from tests.support.run_requests import make_request
-from tests.support.sshd import LoopbackSshd
 
 AFTER = 60_000
 """Bytes that pass before a fault comes: more than it takes to log in, less than each operation moves."""
@@ -45,16 +44,6 @@ ALWAYS = (
     ("slow", "push"),
 )
 """Those that are tried each time; the others with all that takes long."""
-
-
-@pytest.fixture
-def link(sshd: LoopbackSshd, home: Path) -> Iterator[FaultyLink]:
-    """The link by which ``lab`` is reached."""
-    with faulty_link(sshd.port) as link:
-        for file in ("config", "known_hosts"):
-            path = home / ".ssh" / file
-            path.write_text(path.read_text().replace(str(sshd.port), str(link.port)))
-        yield link
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from deploy.ssh.board import SshBoard
 from deploy.transfer import chunks, streamed
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
-from tests.shared.faulty_link import FaultyLink, faulty_link
+from tests.shared.faulty_link import FaultyLink
 from tests.support.board_runs import soon
 from tests.support.sshd import LoopbackSshd, loopback_sshd
 from tests.support.transfers import flip_byte, parts_of
@@ -58,16 +58,6 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     notes.touch()
     return notes
-
-
-@pytest.fixture
-def link(sshd: LoopbackSshd, home: Path) -> Iterator[FaultyLink]:
-    """The link by which ``lab`` is reached."""
-    with faulty_link(sshd.port) as link:
-        for file in ("config", "known_hosts"):
-            path = home / ".ssh" / file
-            path.write_text(path.read_text().replace(str(sshd.port), str(link.port)))
-        yield link
 
 
 def push(session: Session, board: SshBoard, tmp_path: Path) -> int:

@@ -8,7 +8,6 @@ from core.session import Session
 from core.settings import BoardEntry
 from deploy.board.profiles import UNKNOWN_BOARD, check_profile, load_profile
 from deploy.hdc.board import TCP_KEY, HdcBoard
-from deploy.hdc.host import HdcHost
 from deploy.hdc.paths import check_key
 from deploy.hdc.program import Hdc
 from deploy.hdc.servers import connect_board
@@ -41,6 +40,8 @@ def board_behind(
     session: Session, host: str, key: str, entry: BoardEntry, why: str, *, accept_new: bool = False
 ) -> HdcBoard:
     """The board that hdc on `host` calls `key`. Neither is asked anything yet. Raises NoBoard, UnknownName for its profile."""
+    from deploy.hdc.host import HdcHost
+
     check_key(key)
     profile = entry.profile or UNKNOWN_BOARD
     check_profile(profile)

@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from core.deadline import Deadline
 from core.errors import (
@@ -53,9 +53,11 @@ from deploy.board.script import (
 )
 from deploy.hdc.answers import Refused, ScriptDamaged, check_transfer
 from deploy.hdc.errors import Fault, confirm_request, find_fault, make_error, what_hdc_said
-from deploy.hdc.host import HdcHost
 from deploy.hdc.paths import check_key, check_local_file, check_remote_path
 from deploy.hdc.program import Hdc
+
+if TYPE_CHECKING:
+    from deploy.hdc.host import HdcHost
 
 T = TypeVar("T")
 STOP_SECONDS = 15.0

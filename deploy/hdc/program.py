@@ -7,15 +7,18 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import HdcNotFound, HostToolMissing
 from core.last_will import done_if_killed
 from core.process import OnOutput, Result
 from core.session import Session
-from deploy.hdc.host import HdcHost
 from deploy.hdc.paths import harmless_source, harmless_target
 from deploy.hdc.windows import WindowsBridge
+
+if TYPE_CHECKING:
+    from deploy.hdc.host import HdcHost
 
 
 @dataclass(frozen=True, kw_only=True)

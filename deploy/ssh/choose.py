@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from core.session import Session
 from core.settings import BoardEntry
 from deploy.board.profiles import UNKNOWN_BOARD, check_profile, load_profile
 from deploy.ssh.address import is_ssh, ssh_serial
-from deploy.ssh.board import SshBoard
+
+if TYPE_CHECKING:
+    from deploy.ssh.board import SshBoard
 
 
 def find_ssh(session: Session, name: str) -> tuple[str, BoardEntry] | None:
@@ -28,6 +32,8 @@ def ssh_entries(session: Session) -> dict[str, BoardEntry]:
 
 def ssh_board(session: Session, serial: str, entry: BoardEntry, why: str, *, accept_new: bool = False) -> SshBoard:
     """The SSH board of that serial, which is connected when something is asked of it. Raises UnknownName for its profile."""
+    from deploy.ssh.board import SshBoard
+
     profile = entry.profile or UNKNOWN_BOARD
     check_profile(profile)
     kind = "" if profile == UNKNOWN_BOARD else f", {profile}"

@@ -205,7 +205,7 @@ def test_a_board_behind_a_program_is_reached_through_it(session: Session, sshd: 
 
 
 def test_somebody_who_answers_nothing_is_asked_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("link", "board"):
+    for module in ("login", "board"):
         monkeypatch.setattr(f"deploy.ssh.{module}.CONNECT_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         board = choose_board(session, f"ssh://127.0.0.1:{silent.getsockname()[1]}")

@@ -128,8 +128,13 @@ class Inside:
         return inside
 
     def run_daemon_shown(self) -> int:
-        """Starts what the board's own programs see of the daemon, whose process is out of their sight."""
-        return self._fork(_be_daemon_shown)
+        """Starts what the board's own programs see of the daemon, whose process is out of their sight; returns when they do."""
+        answer, writer = os.pipe()
+        shown = self._fork(lambda: _be_daemon_shown(writer))
+        os.close(writer)
+        with os.fdopen(answer, "rb") as said:
+            said.readline()
+        return shown
 
     def end_programs(self) -> None:
         """Kills all processes of the board but its process 1."""
@@ -161,19 +166,20 @@ def _be_init(proc: Path, writer: int) -> None:
         os.write(writer, str(error.errno).encode())
 
 
-def _be_daemon_shown() -> None:
-    """A shell that waits for commands which never come: toybox cannot be called by the daemon's name."""
+def _be_daemon_shown(started: int) -> None:
+    """A shell that says a line to `started`, then waits for what never comes: toybox cannot have the daemon's name."""
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
-    _become(DAEMON_SHOWN, ["/system/bin/hdcd"], Path("/"), stdin=reader)
+    os.write(writer, b"echo\n")
+    _become(DAEMON_SHOWN, ["/system/bin/hdcd"], Path("/"), stdin=reader, stdout=started)
 
 
-def _become(program: str, words: list[str], root: Path, *, stdin: int | None = None) -> None:
+def _become(program: str, words: list[str], root: Path, *, stdin: int | None = None, stdout: int | None = None) -> None:
     """Replaces this process by a program of the board that only waits, and has nothing of this machine."""
     os.chdir(root)
     nothing = os.open("dev/null", os.O_RDWR)
-    for number, source in enumerate((nothing if stdin is None else stdin, nothing, nothing)):
-        os.dup2(source, number)
+    for number, source in enumerate((stdin, stdout, None)):
+        os.dup2(nothing if source is None else source, number)
     confine()
     os.execve(program, words, {})  # noqa: S606
 
@@ -283,6 +289,7 @@ class NamespaceView:
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(self.shown, os.WNOHANG)[0] == 0:
                 os.kill(self.shown, signal.SIGKILL)
+                os.waitpid(self.shown, 0)
         self.shown = self._inside.run_daemon_shown()
 
     def _move_in(self) -> None:

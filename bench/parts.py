@@ -22,7 +22,7 @@ from bench.spread.kind import check_alike, kind_of_board
 from bench.spread.spread import Spread
 from bench.spread.station import Shop
 from bench.spread.there import ThereShop, pack_folder, unpack_folder
-from core.errors import AllBoardsLost, Interrupted, NotEnoughSpace, OhforgeError
+from core.errors import AllBoardsLost, Failure, NotEnoughSpace, OhforgeError
 from core.interrupts import termination_as_interrupt
 from core.record_folder import RecordFolder, make_record_folder, now, plain_name
 from core.session import PROJECT, Session
@@ -142,8 +142,8 @@ def _measure_there(
 def _measure_one(session: Session, request: BenchRequest, measure: Measure) -> dict[str, Any]:
     try:
         outcome = measure(session, request)
-    except OhforgeError as error:
-        if isinstance(error, Interrupted) or type(error) is NotEnoughSpace:  # Nothing more could be kept here.
+    except Failure as error:
+        if type(error) is NotEnoughSpace:  # Nothing more could be kept here.
             raise
         return {"state": "failed", "record": error.details.get("record"), "error": error.as_json()}
     said = outcome.as_json()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from core.check import Check
 from core.deadline import Deadline
-from core.errors import OhforgeError
+from core.errors import Failure
 from core.files import human_bytes
 from core.session import Session
 from deploy.board.profiles import UNKNOWN_BOARD, load_profile
@@ -182,7 +182,7 @@ def _compare_versions(session: Session, hdc: Hdc, key: str) -> Check:
     try:
         said = board.shell("param get const.ohos.apiversion", deadline=Deadline.after(30, f"board {key}")).text.strip()
         own = read_version(session, hdc)
-    except OhforgeError as error:
+    except Failure as error:
         return Check(name=name, state="missing", found=error.message, remedy=error.remedy)
     fitting = dict.fromkeys(r.hdc for r in read_catalogue().releases if str(r.api_level) == said)
     if not fitting:
@@ -256,7 +256,7 @@ def _check(name: str, examine: Callable[[], str], *, absent: str = "", remedy: s
     """`examine` says what it found, nothing when it is not there; an error of ours is what is missing."""
     try:
         found = examine()
-    except OhforgeError as error:
+    except Failure as error:
         return Check(name=name, state="missing", found=error.message, remedy=error.remedy)
     if found:
         return Check(name=name, state="ok", found=found)

@@ -22,7 +22,7 @@ from labgrid.step import step
 
 from core.console import Console, Verbosity
 from core.deadline import Deadline
-from core.errors import OhforgeError
+from core.errors import Interrupted, OhforgeError
 from core.session import Session
 from core.settings import Settings
 from deploy.board.protocol import Board
@@ -163,5 +163,7 @@ class HDCDriver(CommandMixin, Driver, CommandProtocol, FileTransferProtocol):
         return self._board
 
 
-def _failed(error: OhforgeError) -> ExecutionError:
+def _failed(error: OhforgeError) -> ExecutionError | KeyboardInterrupt:
+    if isinstance(error, Interrupted):
+        return KeyboardInterrupt(error.message)
     return ExecutionError(f"{error.code}: {error.message} {error.remedy}")

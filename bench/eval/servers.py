@@ -14,7 +14,7 @@ from bench.endpoint.interfaces import LlamaCompletion, OpenAiChat
 from bench.eval.asking import Asker, MessageAsker, TokenAsker
 from bench.eval.request import EvalPlan, EvalRequest
 from core.dry import Would
-from core.errors import BoardError, DeadlineExpired, LostConnection, OhforgeError, UsageError
+from core.errors import BoardError, DeadlineExpired, Failure, LostConnection, UsageError
 from core.session import Session
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Server:
 
     def used(self) -> dict[str, Any] | None:
         """The same for a record; None where nobody can look, or the board does not answer."""
-        with contextlib.suppress(OhforgeError):
+        with contextlib.suppress(Failure):
             found = self.use()
             return asdict(found) if found is not None else None
         return None

@@ -11,7 +11,7 @@ from bench.study.spec import Cell, Study
 from bench.study.state import DONE, FAILED, CellState, Progress, StudyFolder, find_progress
 from core.deadline import Deadline
 from core.dry import Would
-from core.errors import Interrupted, NotEnoughSpace, OhforgeError
+from core.errors import Failure, Interrupted, NotEnoughSpace
 from core.locks import hold
 from core.session import Session
 
@@ -87,8 +87,8 @@ def _do(session: Session, cell: Cell, do: Do, results: Earlier, place: str) -> C
     started = time.monotonic()
     try:
         result = do(session, cell, {key: results[key] for key in cell.after})
-    except OhforgeError as error:
-        if isinstance(error, Interrupted) or type(error) is NotEnoughSpace:  # Nothing more could be kept here.
+    except Failure as error:
+        if type(error) is NotEnoughSpace:  # Nothing more could be kept here.
             raise
         session.console.warn(f"{cell.title}: {error.message}")
         return CellState(

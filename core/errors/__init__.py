@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.errors.base import Category, OhforgeError
+from core.errors.base import Category, Failure, OhforgeError
 from core.errors.board import (
     AgentUnavailable,
     AllBoardsLost,
@@ -127,6 +127,7 @@ __all__ = [
     "EndpointRefused",
     "EndpointSilent",
     "EndpointUnreached",
+    "Failure",
     "ForwardLost",
     "HdcNotFound",
     "HdcServerError",

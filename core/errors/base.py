@@ -62,3 +62,7 @@ class OhforgeError(Exception):
             "remedy": self.remedy,
             **({"details": plain_without_secrets(self.details)} if self.details else {}),
         }
+
+
+class Failure(OhforgeError):
+    """Something went wrong. What may fail is caught by this: the user's Ctrl-C is no failure, and never passed over."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from core.errors.base import Category, OhforgeError
+from core.errors.base import Category, Failure
 from core.errors.general import Busy, DeadlineExpired, NotEnoughSpace
 
 
-class BoardError(OhforgeError):
+class BoardError(Failure):
     """A board cannot be used."""
 
     code = "OHF7001"
@@ -103,7 +103,7 @@ class HostKeyNotTrusted(BoardError):
     default_remedy = "Compare the key that is shown with that of the board, then accept it once with --accept-new."
 
 
-class LabUnreached(OhforgeError):
+class LabUnreached(Failure):
     """The coordinator of a lab does not answer, or what answers is no labgrid coordinator."""
 
     code = "OHF6630"
@@ -111,7 +111,7 @@ class LabUnreached(OhforgeError):
     default_remedy = "Check ohforge.lab (HOST:PORT), and that `labgrid-client -x HOST:PORT places` answers; labgrid must be 25.0 or newer there."
 
 
-class TransferError(OhforgeError):
+class TransferError(Failure):
     """A file did not reach the other side whole."""
 
     code = "OHF7101"
@@ -133,7 +133,7 @@ class ContentDiffers(TransferError):
     default_remedy = "The link or the storage corrupts data: try another cable, port or folder."
 
 
-class RunError(OhforgeError):
+class RunError(Failure):
     """A program could not be started on the board, or its output could not be understood."""
 
     code = "OHF7201"
@@ -161,7 +161,7 @@ class ConditionsNotMet(RunError):
     default_remedy = "Ask for less: a limit cannot be above the board's own, and a niceness below 0 is for root."
 
 
-class LostConnection(OhforgeError):
+class LostConnection(Failure):
     """The link to the board ended in the middle; whether the command finished is not known."""
 
     code = "OHF7401"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.errors.base import Category, OhforgeError
+from core.errors.base import Category, Failure
 from core.errors.general import DeadlineExpired
 from core.errors.making import NetworkError
 
@@ -71,7 +71,7 @@ class TemplateUnfit(EndpointError):
     )
 
 
-class AnswerCut(OhforgeError):
+class AnswerCut(Failure):
     """The connection to a language model's server ended in the middle of an answer."""
 
     code = "OHF7410"

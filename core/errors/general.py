@@ -6,10 +6,10 @@ import errno
 from collections.abc import Iterable
 
 from core.addresses import quoted
-from core.errors.base import Category, OhforgeError
+from core.errors.base import Category, Failure, OhforgeError
 
 
-class UsageError(OhforgeError):
+class UsageError(Failure):
     """The command was called with something that it does not know."""
 
     code = "OHF6401"
@@ -44,7 +44,7 @@ class UnlikeBoards(UsageError):
     default_remedy = "Name boards of one kind with --boards, or give each kind a record of its own."
 
 
-class ConfigurationError(OhforgeError):
+class ConfigurationError(Failure):
     """A setting has an unknown key or a value of the wrong kind."""
 
     code = "OHF6501"
@@ -59,7 +59,7 @@ class InvalidData(ConfigurationError):
     default_remedy = "Correct the file; the message says which entry is wrong and what is expected."
 
 
-class DeadlineExpired(OhforgeError):
+class DeadlineExpired(Failure):
     """Something took longer than it was given; what it was is named."""
 
     code = "OHF7301"
@@ -74,7 +74,7 @@ class TakesTooLong(DeadlineExpired):
     default_remedy = "Allow more with --at-most, or ask for less."
 
 
-class NotEnoughSpace(OhforgeError):
+class NotEnoughSpace(Failure):
     """The disk (of the host or the board) has too little room."""
 
     code = "OHF7501"
@@ -82,7 +82,7 @@ class NotEnoughSpace(OhforgeError):
     default_remedy = "Free some space, or move the cache with OHFORGE_CACHE_DIR."
 
 
-class HostToolMissing(OhforgeError):
+class HostToolMissing(Failure):
     """A program that ohforge needs is not on this machine; the message says how to install it."""
 
     code = "OHF7701"
@@ -90,7 +90,7 @@ class HostToolMissing(OhforgeError):
     default_remedy = "Run `ohforge doctor` to see all that is missing."
 
 
-class HostUnsupported(OhforgeError):
+class HostUnsupported(Failure):
     """This machine's kernel or policy forbids what the emulated board needs."""
 
     code = "OHF7702"
@@ -98,7 +98,7 @@ class HostUnsupported(OhforgeError):
     default_remedy = "See docs/emulated-board.md for what to allow."
 
 
-class CannotWrite(OhforgeError):
+class CannotWrite(Failure):
     """A folder or file that must be written is read-only or belongs to someone else."""
 
     code = "OHF7703"
@@ -108,7 +108,7 @@ class CannotWrite(OhforgeError):
     )
 
 
-class Busy(OhforgeError):
+class Busy(Failure):
     """Another process holds what this one needs, and did not give it back in time."""
 
     code = "OHF7801"
@@ -124,7 +124,7 @@ class Interrupted(OhforgeError):
     default_remedy = "Run the command again; finished steps are not repeated."
 
 
-class InternalError(OhforgeError):
+class InternalError(Failure):
     """A defect in ohforge itself."""
 
     code = "OHF9901"

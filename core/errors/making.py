@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.errors.base import Category, OhforgeError
+from core.errors.base import Category, Failure
 from core.errors.general import UsageError
 
 
@@ -22,7 +22,7 @@ class NotASourceTree(UsageError):
     )
 
 
-class NetworkError(OhforgeError):
+class NetworkError(Failure):
     """A download failed for a reason that may pass: no route, time-out, server fault."""
 
     code = "OHF6601"
@@ -67,7 +67,7 @@ class ServerUnreached(NetworkError):
     )
 
 
-class IntegrityError(OhforgeError):
+class IntegrityError(Failure):
     """A file is not what it should be: its hash or size differs from the pinned one."""
 
     code = "OHF6701"
@@ -98,7 +98,7 @@ class RecordChanged(IntegrityError):
     default_remedy = "Do not rely on its numbers; measure again, or restore the folder from a copy."
 
 
-class ToolchainError(OhforgeError):
+class ToolchainError(Failure):
     """No usable compiler, or an SDK that is incomplete."""
 
     code = "OHF6801"
@@ -136,7 +136,7 @@ class SdkNotForHost(ToolchainError):
     default_remedy = "Use --toolchain zig, which compiles for the board on this machine too, or another machine."
 
 
-class BuildError(OhforgeError):
+class BuildError(Failure):
     """Configuring or compiling a program failed; the log is kept."""
 
     code = "OHF6901"
@@ -179,7 +179,7 @@ class SourceBuildFailed(BuildError):
     default_remedy = "Read the log that is named; `ohforge source.explain LOG` says what is known of another log."
 
 
-class ModelError(OhforgeError):
+class ModelError(Failure):
     """A model file is missing, empty, cut short or of a kind that is not known."""
 
     code = "OHF7601"
@@ -187,7 +187,7 @@ class ModelError(OhforgeError):
     default_remedy = "Fetch the model again; `ohforge model.list` shows those that can be had by name."
 
 
-class TreeNotReady(OhforgeError):
+class TreeNotReady(Failure):
     """This machine or the OpenHarmony source tree lacks something without which a build can only fail."""
 
     code = "OHF7704"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.deadline import Deadline
 from core.dry import Would
-from core.errors import BuildError, Interrupted, LostConnection, OhforgeError, ToolchainError
+from core.errors import BuildError, Failure, LostConnection, ToolchainError
 from core.files import sha256_file, sha256_folder, write_json
 from core.session import Session
 from deploy.agent.frames import AGENT_VERSION, checked_text
@@ -201,9 +201,9 @@ def _put(
     """Puts the agent on the board and asks it for its version, which shows that it can be executed there."""
     try:
         place(session.quietly(), board, program, path, sha256)
-    except (LostConnection, Interrupted):
+    except LostConnection:
         raise
-    except OhforgeError as error:
+    except Failure as error:
         return NoAgent(reason=f"it could not be put on the board: {error.message}")
     deadline = Deadline.after(ANSWER_SECONDS, f"the agent on board {board.serial}")
     result = board.shell(f"{quote(path)} version 2>&1", deadline=deadline)

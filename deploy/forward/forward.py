@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from core.deadline import Deadline
-from core.errors import BoardError, ForwardLost, OhforgeError, UsageError
+from core.errors import BoardError, Failure, ForwardLost, UsageError
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.hdc.board import HdcBoard
@@ -75,7 +75,7 @@ class HdcForward:
         """Raises ForwardLost when hdc does not forward the port any more."""
         try:
             why = "" if self._rule in list_forwards(self._session, self._board.hdc) else "hdc does not list it any more"
-        except OhforgeError as error:
+        except Failure as error:
             why = f"hdc cannot be asked for it: {error.message}"
         if why:
             raise ForwardLost(
@@ -99,7 +99,7 @@ class HdcForward:
 
     def close(self) -> None:
         """Ends it. One that is gone already is as good."""
-        with contextlib.suppress(OhforgeError):
+        with contextlib.suppress(Failure):
             waiting = Deadline.after(ANSWER_SECONDS, f"the end of the forwarding of port {self.remote}")
             self._board.hdc.call(self._session, self.remove_words, deadline=waiting)
 

@@ -24,6 +24,7 @@ from core.errors import (
     BoardError,
     ContentDiffers,
     DeadlineExpired,
+    Failure,
     HdcNotFound,
     Interrupted,
     LostConnection,
@@ -378,7 +379,7 @@ class HdcBoard:
             why = late.message
             if self.hdc.renew is not None:
                 self._free_server()
-        except OhforgeError as error:
+        except Failure as error:
             why = error.message
         except KeyboardInterrupt:
             why = "ending it was interrupted too"

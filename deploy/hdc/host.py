@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.deadline import Deadline
-from core.errors import HdcNotFound, LostConnection, NotEnoughSpace, OhforgeError, TransferError, UsageError
+from core.errors import Failure, HdcNotFound, LostConnection, NotEnoughSpace, TransferError, UsageError
 from core.interrupts import interrupts_held
 from core.process import OnOutput, Result
 from core.session import Session
@@ -149,7 +149,7 @@ class HdcHost(SshBoard):
         try:
             yield spare
         finally:
-            with interrupts_held(), contextlib.suppress(OhforgeError):
+            with interrupts_held(), contextlib.suppress(Failure):
                 waiting = Deadline.after(SMALL_SECONDS, f"a file on the host {self.serial} to be removed")
                 self.shell(f"rm -f {quote(spare)}", deadline=waiting)
 

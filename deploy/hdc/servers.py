@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.deadline import Deadline
-from core.errors import BoardOffline, HdcServerError, OhforgeError
+from core.errors import BoardOffline, Failure, HdcServerError
 from core.files import write_json
 from core.locks import hold
 from core.session import Session
@@ -163,7 +163,7 @@ def claim_usb_first(session: Session, hdc: Hdc) -> None:
     port = int(given) if given.isdigit() and int(given) < 65536 else DEFAULT_PORT
     if is_free(port):
         # Without it the board can be used all the same.
-        with contextlib.suppress(OhforgeError):
+        with contextlib.suppress(Failure):
             hdc.call(session, ("list", "targets", "-v"), deadline=Deadline.after(CONNECT_SECONDS, "the hdc server"))
 
 
@@ -198,7 +198,7 @@ def end_server(session: Session, hdc: Hdc) -> None:
     """Ends the server of this hdc's temporary folder. A server that does not even end is left."""
     try:
         hdc.call(session, ("kill",), deadline=Deadline.after(KILL_SECONDS, "the end of an hdc server"))
-    except OhforgeError as error:
+    except Failure as error:
         session.console.detail(f"the hdc server of {hdc.environment.get('TMPDIR')}: {error.message}")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from core.cancelling import CancellableRunner
 from core.deadline import Deadline
-from core.errors import LostConnection, OhforgeError, RunError, explain_exception
+from core.errors import Failure, LostConnection, OhforgeError, RunError, explain_exception
 from core.last_will import done_if_killed
 from core.session import Session
 from deploy.board.protocol import MAY_RUN_ON
@@ -151,7 +151,7 @@ class ModelServer(abc.ABC):
     def _find_loss(self) -> OhforgeError | None:
         try:
             self._check_way()
-        except OhforgeError as lost:
+        except Failure as lost:
             return lost
         return None
 
@@ -195,7 +195,7 @@ class ModelServer(abc.ABC):
             try:
                 self._end()
                 self._ended.wait(END_SECONDS)
-            except OhforgeError as error:
+            except Failure as error:
                 # What runs the server learns of a cut link as well, and looks whether that goes on on the board.
                 if not self._ended.wait(LINK_SECONDS) or MAY_RUN_ON in str(self._failure):
                     self._console.warn(f"{self._title} may still run: {error.message}")
@@ -219,7 +219,7 @@ class ModelServer(abc.ABC):
                     raise waiting.error()
                 self._look()
                 if time.monotonic() - asked > USE_SECONDS:
-                    with contextlib.suppress(OhforgeError):  # The thread will know more.
+                    with contextlib.suppress(Failure):  # The thread will know more.
                         progress.reach(min(size, getattr(self.use(), "resident_bytes", 0) or 0))
                     asked = time.monotonic()
         return int(found[1]), began

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from core.deadline import Deadline
 from core.dry import Would
-from core.errors import BoardBusy, Busy, OhforgeError, UsageError
+from core.errors import BoardBusy, Busy, Failure, UsageError
 from core.interrupts import interrupts_held
 from core.patience import Patience
 from core.session import Session
@@ -325,14 +325,14 @@ class _Keeper:
         self._ended.set()
         # What cannot be given back ends with this process. A host is asked over its link, which takes a moment in which
         # Ctrl-C would leave the lease, and be lost as one more error.
-        with interrupts_held(), contextlib.suppress(OhforgeError):
+        with interrupts_held(), contextlib.suppress(Failure):
             self._thread.join()
             self._place.alter(self._give_back)
 
     def _renew(self) -> None:
         while not self.taken_by and not self._ended.wait(RENEW_SECONDS):
             # One that fails leaves time for seven more before the lease expires.
-            with contextlib.suppress(OhforgeError):
+            with contextlib.suppress(Failure):
                 self._place.alter(self._prolong)
 
     def _give_back(self, shared: SharedFile) -> None:

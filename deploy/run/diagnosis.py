@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from core.errors import Interrupted, OhforgeError, PermissionOnBoard, ProgramCrashed, ProgramFailed, RunError
+from core.errors import Failure, PermissionOnBoard, ProgramCrashed, ProgramFailed, RunError
 from core.session import Session
 from deploy.board.clock import BoardClock
 from deploy.board.protocol import Board
@@ -43,9 +43,7 @@ def look_back(
     if clock is not None and result.signal in SIGNALS:
         try:
             crash_logs = fetch_crash_logs(session, board, record.folder, clock, times[0])
-        except Interrupted:
-            raise
-        except OhforgeError as error:
+        except Failure as error:
             session.console.warn(f"crash logs of this run could not be fetched: {error.message}")
     diagnosis = Diagnosis(
         explanation=_explain(request, result),
@@ -82,9 +80,7 @@ def keep_log(
         left = request.options.timeout - (times[1] - times[0])
         seconds = min(max(left, LEAST_LOG_SECONDS), SECONDS)
         log, watched = capture_log(session, board, record.folder, clock.window(*times), chosen, LOG_TAGS, seconds)
-    except Interrupted:
-        raise
-    except OhforgeError as error:
+    except Failure as error:
         session.console.warn(f"the board's log of this run could not be read: {error.message}")
         return None, []
     record.save(log=log)

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 
 from core.deadline import Deadline
-from core.errors import DeadlineExpired, LostConnection, OhforgeError, RemoteFileMissing
+from core.errors import DeadlineExpired, Failure, LostConnection, OhforgeError, RemoteFileMissing
 from core.files import human_bytes
 from core.interrupts import termination_as_interrupt
 from core.record_folder import OUTPUTS
@@ -296,7 +296,7 @@ class _Run:
         script = render_script("end_run", mark=self.start.mark, watch_mark=self.start.watch_mark, folder=self.folder)
         try:
             said = self.board.shell(script, deadline=ending).text.split()[-1:]
-        except OhforgeError as error:
+        except Failure as error:
             self.session.console.warn(f"{self.folder} is left on board {self.board.serial}: {error.message}")
             return
         if said != ["gone"]:

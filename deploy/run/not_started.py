@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from core.deadline import Deadline
-from core.errors import MissingLibrary, OhforgeError, PermissionOnBoard
+from core.errors import Failure, MissingLibrary, PermissionOnBoard
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
 from deploy.run.result import ProgramResult
@@ -70,7 +70,7 @@ def _ask_why(board: Board, program: StoredFile) -> str:
     script = render_script("why_refused", store=store_folder(board.profile), stored=program.sha256)
     try:
         text = board.shell(script, deadline=Deadline.after(SECONDS, f"why board {board.serial} refuses")).text
-    except OhforgeError as error:
+    except Failure as error:
         return f"the board cannot be asked why ({error.message})"
     return explain_answer(text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.deadline import Deadline
-from core.errors import OhforgeError
+from core.errors import Failure, OhforgeError
 from core.session import Session
 from deploy.board.protocol import MAY_RUN_ON, Board
 from deploy.hdc.behind import serial_behind
@@ -30,7 +30,7 @@ def recover_board(session: Session, board: Board, cut: OhforgeError) -> bool:
         if not there:
             wait_for_board(session, board, deadline)
         wait_for_board(session, board, deadline, before=restart_board(session, board))
-    except OhforgeError as failed:
+    except Failure as failed:
         cut.message = f"{cut.message} The board could not be restarted after that: {failed.message}"
         return False
     # Whatever has the number of that process by now is another one: nobody may be told to end it.

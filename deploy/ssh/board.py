@@ -20,6 +20,7 @@ from core.deadline import Deadline
 from core.errors import (
     BoardOffline,
     DeadlineExpired,
+    Failure,
     Interrupted,
     LostConnection,
     NoSpaceOnBoard,
@@ -323,7 +324,7 @@ class SshBoard:
         said = bytearray()
         try:
             self._run(script, Deadline.after(STOP_SECONDS, f"what shall end {name}"), said.extend)
-        except OhforgeError as error:
+        except Failure as error:
             return f"Note: {name} may still run on board {self.serial} ({error.message.rstrip('.')})."
         except KeyboardInterrupt:
             return f"Note: {name} may still run on board {self.serial} (ending it was interrupted too)."

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from core.errors import OhforgeError
+from core.errors import Failure
 
 if TYPE_CHECKING:
     from deploy.ssh.link import SshLink
@@ -46,7 +46,7 @@ class SshForward:
                 return
             try:
                 there = self._link.open_port(self.remote)
-            except OhforgeError:
+            except Failure:
                 here.close()
                 continue
             self._join(here, there)

@@ -25,9 +25,9 @@ from core.errors import (
     BoardError,
     Busy,
     ContentDiffers,
+    Failure,
     LostConnection,
     NoSpaceOnBoard,
-    OhforgeError,
     PermissionOnBoard,
     RemoteFolderMissing,
     TransferError,
@@ -168,7 +168,7 @@ class _Push:
     def run(self) -> Grown:
         try:
             return self._run()
-        except OhforgeError:
+        except Failure:
             if not self.file.has_changed:
                 raise
             # What was sent is of no use: the file here is no longer what it was.
@@ -204,7 +204,7 @@ class _Push:
                 when_proven=self.when_proven,
             )
         except NoSpaceOnBoard:
-            with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
+            with contextlib.suppress(Failure):  # The full disk is what the user must hear of.
                 self._begin()
             raise
         except TransferError:
@@ -289,7 +289,7 @@ class _Push:
 
     def _throw_away(self) -> None:
         self.joined = 0
-        with contextlib.suppress(OhforgeError):  # What is told is why.
+        with contextlib.suppress(Failure):  # What is told is why.
             self.board.shell(
                 f"rm -rf {quote(f'{self.store}/{self.folder}')}",
                 deadline=Deadline.after(30, "a partial file to be removed"),
@@ -326,7 +326,7 @@ class _Push:
             pending = None if chunk is None else (chunk, joining.submit(self._join, chunk, name))
 
     def _is_taken_in(self, joining: Future[None]) -> bool:
-        with contextlib.suppress(OhforgeError):
+        with contextlib.suppress(Failure):
             joining.result()
         return self.taken_in
 
@@ -412,7 +412,7 @@ class _Push:
             raise BoardError(f"Board {self.board.serial} did not say what became of a chunk. It said: {text[-300:]!r}")
 
     def _remove(self, name: str) -> None:
-        with contextlib.suppress(OhforgeError):  # The full disk is what the user must hear of.
+        with contextlib.suppress(Failure):  # The full disk is what the user must hear of.
             self.board.shell(
                 f"rm -f {quote(f'{self.store}/{self.folder}/{name}')}",
                 deadline=Deadline.after(15, "a partial file to be removed"),

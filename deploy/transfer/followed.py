@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from core.deadline import Deadline
-from core.errors import LostConnection, OhforgeError, TransferError
+from core.errors import Failure, LostConnection, OhforgeError, TransferError
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
@@ -100,7 +100,7 @@ def send_followed(
         except (TransferError, LostConnection) as error:
             failure = error
             follower.early_end.end_after(0)
-        with contextlib.suppress(OhforgeError):  # What was not hashed on the way is hashed afterwards.
+        with contextlib.suppress(Failure):  # What was not hashed on the way is hashed afterwards.
             following.result()
         here, there = expected.result(), dict(follower.found)
         taken = any(proof.result() for proof in proving)
@@ -182,7 +182,7 @@ class _Follower:
     def ask_size(self) -> int | None:
         """How many bytes are there; None when the board does not say."""
         question = f"wc -c <{quote(self.path)}"
-        with contextlib.suppress(OhforgeError, ValueError):
+        with contextlib.suppress(Failure, ValueError):
             return int(
                 self.board.shell(question, deadline=self.deadline.within(ASK_SECONDS, "the size of a file")).text
             )

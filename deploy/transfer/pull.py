@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from core.deadline import Deadline
-from core.errors import ContentDiffers, OhforgeError, RemoteFileMissing, TransferError, UnsafePath, UsageError
+from core.errors import ContentDiffers, Failure, RemoteFileMissing, TransferError, UnsafePath, UsageError
 from core.files import make_folder, sha256_file
 from core.session import Session
 from deploy.agent.agent import agents_for_hashing
@@ -340,7 +340,7 @@ def _as_hdc_takes_it(board: Board, remote: str) -> Iterator[str]:
     try:
         yield link
     finally:
-        with contextlib.suppress(OhforgeError):  # `board.clean` removes it too.
+        with contextlib.suppress(Failure):  # `board.clean` removes it too.
             board.shell(f"rm -f {quote(link)}", deadline=Deadline.after(STAND_IN_SECONDS, "a link to be removed"))
 
 

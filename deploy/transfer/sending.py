@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.console import Progress
 from core.deadline import Deadline
-from core.errors import NoSpaceOnBoard, OhforgeError, TransferError
+from core.errors import Failure, NoSpaceOnBoard, TransferError
 from core.files import human_bytes
 from core.session import Session
 from core.spool import remove_abandoned_spools
@@ -115,13 +115,13 @@ class Sending:
             self.board.send(file.local, remote, deadline=deadline)
 
     def _remove(self, remote: str) -> None:
-        with contextlib.suppress(OhforgeError):  # What the user must hear of is why.
+        with contextlib.suppress(Failure):  # What the user must hear of is why.
             self.board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
 
     def _size_there(self, file: StoredFile, deadline: Deadline) -> int | None:
         question = f"wc -c <{quote(part_path(self.board.profile, file.sha256))} 2>/dev/null"
         try:
             answer = self.board.shell(question, deadline=deadline).text.strip()
-        except OhforgeError:
+        except Failure:
             return None
         return int(answer) if answer.isdigit() else 0

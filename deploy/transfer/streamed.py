@@ -20,8 +20,8 @@ from core.deadline import Deadline
 from core.errors import (
     Busy,
     ContentDiffers,
+    Failure,
     LostConnection,
-    OhforgeError,
     PermissionOnBoard,
 )
 from core.files import human_bytes
@@ -88,7 +88,7 @@ def send_streamed(
     push = _Push(session=session, board=board, file=file, tool=tool, fresh=fresh, deadline=deadline, reach=reach)
     try:
         return push.run()
-    except OhforgeError:
+    except Failure:
         if not file.has_changed:
             raise
         # What was sent is of no use: the file here is no longer what it was.
@@ -163,7 +163,7 @@ class _Push:
     def throw_away(self) -> None:
         """Removes what is there of the file."""
         self.there = 0
-        with contextlib.suppress(OhforgeError):  # What is told is why.
+        with contextlib.suppress(Failure):  # What is told is why.
             self._ask(f"rm -rf {quote(f'{self.store}/{self.folder}')}", 30)
 
     # what is there ---------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class _Push:
 
     def _ask_size(self) -> int | None:
         """How many bytes are there; None when the board does not say."""
-        with contextlib.suppress(OhforgeError, ValueError):
+        with contextlib.suppress(Failure, ValueError):
             return int(self._ask(f"wc -c <{quote(f'{self.store}/{self.folder}/joined')}", ASK_SECONDS))
         return None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from core.deadline import Deadline
-from core.errors import OhforgeError
+from core.errors import Failure
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
@@ -48,7 +48,7 @@ def watched_parts(
         script = render_script(
             "watch_parts", store=store_folder(board.profile), folder=parts_folder(file), idle=IDLE_SECONDS
         )
-        with contextlib.suppress(OhforgeError):
+        with contextlib.suppress(Failure):
             board.shell(script, deadline=telling.hold(deadline), on_output=take)
         watch.leave()
         began.set()

@@ -107,14 +107,15 @@ def test_a_command_that_knows_the_token_cannot_say_how_it_ended() -> None:
 
 def test_a_script_that_says_its_start_itself_comes_with_its_first_output() -> None:
     script = 'echo "$_started\nready"; cat; exit 3'
-    with subprocess.Popen(
-        [SHELL, "-c", wrap_command(script, TOKEN, says_start=True).strip()], stdout=subprocess.PIPE, bufsize=0
-    ) as process:
+    words = [SHELL, "-c", wrap_command(script, TOKEN, says_start=True).strip()]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         first = os.read(process.stdout.fileno(), 1000)
         reader = MarkerReader(TOKEN)
         reader.feed(first)
         assert (reader.stage, reader.pid, reader.output) == (Stage.RUNNING, process.pid, b"ready\n")
+        process.stdin.close()
         reader.feed(process.stdout.read())
     assert (reader.status, reader.output) == ("3", b"ready\n")
 

@@ -58,9 +58,8 @@ def find_emulated(session: Session, name: str) -> tuple[str, str] | None:
         return serial, entry.profile or serial.removeprefix(EMULATED)
     if TCP_KEY.fullmatch(name):
         return None
-    serial = serial_of(name)
-    profile = emulated_boards(session).get(serial)
-    return (serial, profile) if profile is not None else None
+    boards = emulated_boards(session)
+    return next(((serial, boards[serial]) for serial in (name, serial_of(name)) if serial in boards), None)
 
 
 def emulated_boards(session: Session) -> dict[str, str]:

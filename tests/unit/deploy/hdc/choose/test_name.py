@@ -224,6 +224,16 @@ def test_a_named_hdc_that_is_not_there_or_cannot_be_executed_is_an_error(session
             find_hdc(named)
 
 
+@pytest.mark.parametrize("name", ["second", "emulated-third", "third"])
+def test_an_emulated_board_is_found_by_whatever_name_it_was_made_with(session: Session, name: str) -> None:
+    for serial in ("second", "emulated-third"):
+        folder = session.settings.emulated_boards / serial
+        folder.mkdir(parents=True)
+        (folder / "board.json").write_text('{"profile": "dayu200-arm64"}')
+    board = choose_board(session, name)
+    assert (board.serial, board.emulated) == ("second" if name == "second" else "emulated-third", True)
+
+
 @pytest.mark.parametrize("serial", ["emulated-../../x", "emulated-/etc", "emulated-a/b", "emulated-a\\b"])
 @pytest.mark.parametrize("dry", [False, True])
 def test_no_serial_leads_out_of_the_folder_of_emulated_boards(

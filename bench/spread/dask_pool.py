@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 """Between two looks whether the workers of a scheduler are still there."""
+SILENT_SECONDS = 60.0
+"""After which a worker that tells the scheduler nothing is taken for frozen; Dask itself waits five minutes."""
 
 
 class DaskPool:
@@ -48,6 +50,8 @@ class DaskPool:
         self._calls = 0
         self._workers: dict[str, str] = {}
         """Address of the worker that has a board."""
+        self._heard: dict[str, tuple[float, float]] = {}
+        """When the scheduler last heard of each worker by its own clock, and since when by ours."""
         self._looked_at = float("-inf")
         self._client: Client
         self._endings = contextlib.ExitStack()
@@ -140,11 +144,14 @@ class DaskPool:
             workers = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
         except Exception:  # Whatever it raises: nobody is there any more.
             workers = {}
+        for address, worker in workers.items():
+            if self._heard.get(address, (None,))[0] != worker["last_seen"]:
+                self._heard[address] = worker["last_seen"], self._looked_at
         self._workers = {
             board: address
             for address, worker in workers.items()
             for board in self.boards
-            if board in worker["resources"]
+            if board in worker["resources"] and self._looked_at - self._heard[address][1] < SILENT_SECONDS
         }
 
     def _lost(self, board: str) -> Outcome:

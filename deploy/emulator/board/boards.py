@@ -30,7 +30,7 @@ LIMITS = ("memory_limit", "storage_rate", "cpu_quota")
 PLAYED = ("throttle", "fixed_governor", "swap")
 """Settings of a board that nothing real on this machine stands behind."""
 PREFIX = "emulated-"
-SERIAL = re.compile(r"\w[\w.-]*")
+SERIAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
 DEFAULT = "emulated-dayu200"
 SECOND = "emulated-another-{name}"
 SECOND_HOME = "second"
@@ -111,7 +111,10 @@ def boards_home() -> Path:
 def board_folder(serial: str, home: Path | None = None) -> Path:
     """Where the emulated board of that serial lies below `home`. Raises UsageError for a serial that leads elsewhere."""
     if not SERIAL.fullmatch(serial):
-        raise UsageError(f"{serial!r} cannot be the name of a board: letters, digits, and . _ - between them.")
+        raise UsageError(
+            f"{serial!r} cannot be the name of a board: at most 32 of the letters A to Z and a to z, digits, and . _ - "
+            "between them."
+        )
     return (home or boards_home()) / serial
 
 

@@ -58,6 +58,8 @@ def test_faults_are_switched_by_the_command_line(home: dict[str, str]) -> None:
         (("fault", "set", "emulated-dayu200", "slow", "speed=1"), "parameter of slow"),
         (("fault", "set", "emulated-dayu200", "slow", "rate=fast"), "is no number"),
         (("fault", "set", "emulated-nothing", "slow"), "no emulated board 'emulated-nothing'"),
+        (("create", "emulated-\N{LATIN SMALL LETTER U WITH DIAERESIS}"), "letters A to Z"),
+        (("create", f"emulated-{'x' * 24}"), "at most 32"),
         (("create", "emulated-x", "--profile", "dayu20"), "did you mean 'dayu200'"),
         (("create", "emulated-x", "--profile", "dayu200", "--release", "9"), "no OpenHarmony release"),
         (("create", "emulated-x", "--library", "arm64"), "NAME=VALUE"),

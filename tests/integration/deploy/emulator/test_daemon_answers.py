@@ -78,14 +78,17 @@ def test_a_parameter_keeps_hosts_from_what_it_names(
 def test_a_killed_daemon_is_started_again_and_its_programs_go_on(daemons: dict[str, tuple[int, Path]]) -> None:
     port = daemons["open"][0]
     with agreed(port) as link:
-        line = b"sleep 300 >/dev/null 2>&1 </dev/null & echo $(pidof hdcd); kill -9 $(pidof hdcd); sleep 60"
+        # Read before it is killed: what is on its way through the daemon then is lost with it.
+        line = b"sleep 300 >/dev/null 2>&1 </dev/null & until pgrep -x sleep >/dev/null; do :; done; pidof hdcd"
         link.sendall(frame(55, Command.EXECUTE, line))
         before = next_frame(link)[2]
         assert before.strip().isdigit()
+        assert next_frame(link) == (55, Command.CHANNEL_CLOSE, b"\1")
+        link.sendall(frame(56, Command.EXECUTE, b"kill -9 $(pidof hdcd); sleep 60"))
         with pytest.raises(LinkEnded):
             next_frame(link)
     with agreed(port) as link:
-        link.sendall(frame(56, Command.EXECUTE, b"pidof hdcd; ps -A -o ARGS | grep -c '^sleep 300'"))
+        link.sendall(frame(57, Command.EXECUTE, b"pidof hdcd; ps -A -o ARGS | grep -c '^sleep 300'"))
         lines = b""
         while (got := next_frame(link))[1] == Command.ECHO_RAW:
             lines += got[2]

@@ -218,7 +218,7 @@ def _sandbox_of(board: EmulatedBoard) -> str:
     return kind if is_running(board) else ""
 
 
-def stop_board(board: EmulatedBoard, seconds: float = 10.0) -> bool:
+def stop_board(board: EmulatedBoard, seconds: float = 30.0) -> bool:
     """Ends the board's keeper and every program on it; False when it did not run. Raises DeadlineExpired."""
     import signal
 

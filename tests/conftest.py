@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from core.console import Console, Verbosity
@@ -21,6 +22,14 @@ from tests.support.surroundings import OURS, PORT, Surroundings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in the background has SIGINT ignored, and all programs below would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes, and how long it is made up, says nothing on a machine that is busy.
+hypothesis.settings.register_profile(
+    "busy",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("busy")
 
 SHARED_CACHE = "OHFORGE_TEST_CACHE"
 """Variable: a folder that keeps compiler caches and downloads between test runs; losing it costs time only."""

@@ -249,10 +249,10 @@ def test_a_running_program_cannot_be_overwritten(hdc: Hdc, folder: str, local: P
     hdc.board("file", "recv", "/bin/sh", str(local / "sh"))
     (local / "sh").chmod(0o755)
     hdc.board("file", "send", "-m", str(local / "sh"), f"{folder}/own-shell")
-    started = hdc.shell(f"{folder}/own-shell -c 'sleep 60; :' </dev/null >/dev/null 2>&1 & echo $!")
-    time.sleep(0.5)
+    started = hdc.shell(f"{folder}/own-shell -c 'sleep 60; :' </dev/null >/dev/null 2>&1 & echo $!").decode().strip()
+    wait_until("its start", lambda: f"{folder}/own-shell".encode() in hdc.shell(f"cat /proc/{started}/cmdline"))
     answer = hdc.board("file", "send", str(local / "sh"), f"{folder}/own-shell")
-    hdc.shell(f"kill -9 {started.decode().strip()}")
+    hdc.shell(f"kill -9 {started}")
     assert answer == f"[Fail]Error opening file: text file is busy, path:{folder}/own-shell\r\n".encode()
 
 

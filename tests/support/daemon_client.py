@@ -54,6 +54,16 @@ def next_frame(link: socket.socket) -> tuple[int, int, bytes]:
     raise TimeoutError(f"the daemon did not answer within {LONGEST_ANSWER:g} s")
 
 
+def output_of(link: socket.socket, channel: int, line: bytes) -> bytes:
+    """What a command line prints, in however many frames it comes."""
+    link.sendall(frame(channel, Command.EXECUTE, line))
+    output = b""
+    while (got := next_frame(link))[:2] == (channel, Command.ECHO_RAW):
+        output += got[2]
+    assert got == (channel, Command.CHANNEL_CLOSE, b"\1")
+    return output
+
+
 @contextlib.contextmanager
 def agreed(port: int) -> Iterator[socket.socket]:
     """A connection to an open board, after both have shaken hands."""

@@ -10,6 +10,10 @@ from typing import TypeVar
 Seen = TypeVar("Seen")
 
 
+LONG_ENOUGH = (1.5, 5.0, 20.0, 80.0)
+"""Seconds, for a test that gives a deadline in which something must begin: when it has not, the next is tried."""
+
+
 def wait_until(what: str, condition: Callable[[], Seen], seconds: float = 120.0, pause: float = 0.02) -> Seen:
     """Asks again and again until `condition` gives something true, and returns that.
 

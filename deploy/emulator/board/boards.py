@@ -221,7 +221,7 @@ def _sandbox_of(board: EmulatedBoard) -> str:
     return kind if is_running(board) else ""
 
 
-def stop_board(board: EmulatedBoard, seconds: float = 10.0) -> bool:
+def stop_board(board: EmulatedBoard, seconds: float = 30.0) -> bool:
     """Ends the board's keeper and every program on it; False when it did not run. Raises DeadlineExpired."""
     import signal
 
@@ -230,14 +230,24 @@ def stop_board(board: EmulatedBoard, seconds: float = 10.0) -> bool:
     until = time.monotonic() + seconds
     if not is_running(board):
         return False
-    keeper = int((board.run / "keeper.pid").read_text())
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(keeper, signal.SIGTERM)
-    while is_running(board) or _exists(keeper):
+    told = 0
+    while is_running(board) or _exists(told):
+        if (keeper := _keeper_of(board)) not in (0, told):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(keeper, signal.SIGTERM)
+            told = keeper
         if time.monotonic() > until:
             raise DeadlineExpired(f"The keeper of {board.serial} did not end within {seconds:g} s.")
         time.sleep(0.02)
     return True
+
+
+def _keeper_of(board: EmulatedBoard) -> int:
+    """The keeper's process; 0 while it has not written that down yet, or not any more."""
+    try:
+        return int((board.run / "keeper.pid").read_text() or 0)
+    except FileNotFoundError:
+        return 0
 
 
 def _exists(process: int) -> bool:

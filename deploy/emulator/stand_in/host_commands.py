@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from deploy.emulator.board.boards import EmulatedBoard, generation, list_emulated, start_board
+from deploy.emulator.board.boards import START_SECONDS, EmulatedBoard, generation, list_emulated, start_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.emulator.protocol.wire import LinkEnded
 from deploy.emulator.stand_in.client import Client
@@ -94,7 +94,9 @@ def _meet(client: Client, key: str, board: EmulatedBoard | None) -> str:
         if "offline" in FaultFile(folder=board.folder).active():
             raise LinkEnded("offline")
         start_board(board)
-    session = connect_tcp(key, client.release.version, seconds=TCP_SECONDS if key.startswith("127.0.0.1:") else None)
+    # A board of ours answers, but may take longer for it on a busy machine than a real one does.
+    seconds = START_SECONDS if board is not None else TCP_SECONDS if key.startswith("127.0.0.1:") else None
+    session = connect_tcp(key, client.release.version, seconds=seconds)
     session.close()
     return session.tags.get("devname", "")
 

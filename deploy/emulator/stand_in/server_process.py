@@ -15,7 +15,7 @@ from deploy.emulator.stand_in.forward_process import end_forward
 from deploy.emulator.stand_in.state import Server
 
 START_SECONDS = 20.0
-END_SECONDS = 5.0
+END_SECONDS = 20.0
 
 
 def start_process(server: Server) -> None:

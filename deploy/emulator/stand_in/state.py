@@ -101,9 +101,12 @@ class Server:
             other = int(self.owner_file.read_text())
             if other != self.port and Server(port=other, folder=self.folder).runs:
                 raise NoServer("Connect server failed\n", wait=True)
+        # First, and in one piece: a `kill` finds the server by this file, and may come as soon as there is one.
+        temporary = self.owner_file.with_suffix(f".{os.getpid()}")
+        temporary.write_text(f"{self.port}\n")
+        temporary.replace(self.owner_file)
         with self.change() as state:
             state.born = state.born or os.urandom(8).hex()
-        self.owner_file.write_text(f"{self.port}\n")
 
     def kill(self) -> State:
         """Ends the server of this temporary folder, whatever port it serves; returns what it still held."""

@@ -103,7 +103,7 @@ def test_a_server_that_says_nothing_more_is_not_waited_for_without_end(
     session: Session, board: Board, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_scripts(monkeypatch, board, tmp_path, during="[ $i -lt 3 ] || sleep 876")
-    monkeypatch.setattr(completion, "LEAST_SILENCE", 1.0)
+    monkeypatch.setattr(completion, "LEAST_SILENCE", 3.0)
     with pytest.raises(EndpointSilent, match="after 2 pieces") as caught:
         measure_llama(session, bench_of(model, repetitions="1", threads=(1,), completions=1))
     assert read_bench(Path(caught.value.details["record"]))["state"] == "timeout"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -84,7 +84,7 @@ def test_a_cut_connection_costs_nothing_twice(
     assert server.requests_of(archive_path(release))[-1].range == f"bytes={cut}-"
 
 
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=25)
 @given(fraction=st.floats(0, 1, exclude_max=True))
 def test_cut_at_any_byte_and_resumed_by_another_call_the_files_are_the_same(
     session: Session,

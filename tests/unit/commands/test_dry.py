@@ -175,7 +175,7 @@ def plausible_words(draw: st.DrawFn, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CHANGING)
-@settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, database=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_dry_changes_nothing_and_starts_nothing(
     name: str, home: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from invoke.parser.argument import Argument
 
@@ -71,7 +71,7 @@ def unreadable_words(draw: st.DrawFn, name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", TASKS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 def test_whatever_is_wrong_with_a_tasks_words_there_is_one_object_and_status_64(name: str, data: st.DataObject) -> None:
     words = data.draw(unreadable_words(name))
     status, out, err = said_by(words)

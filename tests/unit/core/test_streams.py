@@ -38,7 +38,6 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 # hash ------------------------------------------------------------------------------------------------
 
 
-@hypothesis_settings(deadline=None)
 @given(content=st.binary(max_size=3000), cut=st.integers(0, 3000))
 def test_a_hash_that_was_saved_anywhere_goes_on_to_the_same_digest(content: bytes, cut: int) -> None:
     first = new_sha256()
@@ -247,7 +246,7 @@ def test_members_come_whole_whatever_the_size_of_the_pieces(form: int, size: int
     assert sorted(collector.closed) == sorted(wanted)
 
 
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(max_examples=60)
 @given(cut=st.integers(0, 20_000), form=st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
 def test_reading_goes_on_from_a_saved_place(cut: int, form: int) -> None:
     packed, wanted = make_tar(form)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -234,7 +234,7 @@ def test_a_bogus_directory_of_a_zip_is_refused(tmp_path: Path, case: str) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
 
 
-@hypothesis_settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=300)
 @given(at=st.integers(0, 1 << 16), junk=st.binary(min_size=1, max_size=12), kind=st.sampled_from(["tar", "gz", "zip"]))
 def test_an_archive_with_any_bytes_changed_unpacks_or_is_refused(
     tmp_path: Path, at: int, junk: bytes, kind: str
@@ -303,7 +303,7 @@ def test_a_zip_whose_entry_is_longer_than_its_directory_says_is_refused(tmp_path
     assert not (tmp_path / "out").exists()
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=60)
 @given(fraction=st.floats(0, 1, exclude_max=True), kind=st.sampled_from(["gz", "xz", "zip"]))
 def test_an_archive_cut_at_any_byte_leaves_no_folder(tmp_path: Path, fraction: float, kind: str) -> None:
     noise: list[Entry] = [(f"top/{n}", os.urandom(2000), 0o644) for n in range(3)]

@@ -347,10 +347,10 @@ int run_command(int argc, char **argv) {
     run.sample_at = run.started;
     if (run.options.sample) sample_begin(&run.frames, run.child.pid);
     while (run.phase != ENDED) {
-        step(now_us());
         take_output(&run.child.out, FRAME_STDOUT, &run.bytes[0]);
         take_output(&run.child.err, FRAME_STDERR, &run.bytes[1]);
         frames_write(&run.frames);
+        step(now_us()); /* after what may find that nobody reads any more: no other event need ever come */
         if (run.phase != ENDED) wait_for_event(&unblocked, next_event(), true);
     }
     pin_end(&run.frames); /* at once: a reader may be slow */

@@ -10,7 +10,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -82,7 +82,7 @@ def test_a_cut_transfer_leaves_no_file_under_the_final_name(session: Session, se
     assert target.with_name("file.bin.part").read_bytes() == CONTENT[:1_500_000]
 
 
-@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=40)
 @given(cut=st.integers(0, 99_999), etag=st.booleans(), dated=st.booleans(), hashed=st.booleans())
 def test_a_download_cut_at_any_byte_and_resumed_by_another_call_is_the_same_file(
     session: Session, server: Loopback, tmp_path: Path, cut: int, etag: bool, dated: bool, hashed: bool

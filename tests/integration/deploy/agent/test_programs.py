@@ -231,21 +231,22 @@ def test_output_comes_while_the_program_runs(native_agent: Agent) -> None:
     assert (ended.out, ended.report.signal) == (b"early\n", signal.SIGTERM)
 
 
-RACES = pytest.mark.flaky(
-    reruns=1, reruns_delay=5, reason="the agent's deadline is of the real clock, and the tree must be up by then"
-)
+DEADLINES = (1500, 9000, 90_000)
+"""Milliseconds until the agent ends a program: of the real clock, so the next is taken when the program was not ready by then."""
 
 # the end of everything -------------------------------------------------------------------------------
 
 
-@RACES
 def test_on_the_deadline_the_whole_tree_is_ended(agent: Agent, tree: Path) -> None:
-    with stubborn_tree(agent, tree, "--deadline=6000", "--grace=200") as (process, pids):
-        ended = agent.finish(process)
-    assert (ended.report.reason, ended.report.signal, ended.report.survivors) == ("deadline", signal.SIGKILL, 0)
-    assert ended.status == 124
-    assert ended.out == b"ready\n"
-    assert [pid for pid in pids if is_alive(pid)] == []
+    for deadline in DEADLINES:
+        ended = agent.run(f"--deadline={deadline}", "--grace=200", "--", "/bin/sh", "-c", STUBBORN, "stubborn", tree)
+        assert (ended.report.reason, ended.report.survivors, ended.status) == ("deadline", 0, 124)
+        pids = [int(word) for word in (tree / "pids").read_text().split()]
+        assert [pid for pid in pids if is_alive(pid)] == []
+        if ended.out == b"ready\n":
+            break
+        (tree / "pids").write_text("")
+    assert (ended.out, ended.report.signal) == (b"ready\n", signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
@@ -285,7 +286,7 @@ def test_when_the_agent_itself_is_killed_the_program_is_ended(native_agent: Agen
 
 
 def test_a_stopped_program_is_ended_too(agent: Agent) -> None:
-    ended = agent.run("--deadline=1500", "--grace=300", "--", "/bin/sh", "-c", "kill -STOP $$")
+    ended = agent.run("--deadline=1500", "--grace=60000", "--", "/bin/sh", "-c", "kill -STOP $$")
     assert (ended.report.reason, ended.report.signal) == ("deadline", signal.SIGTERM)
 
 
@@ -399,18 +400,24 @@ def test_the_first_output_is_timed_by_the_boards_clock(native_agent: Agent) -> N
     assert 0.3 <= ended.report.first_output_seconds < ended.report.wall_seconds
 
 
-@RACES
 def test_a_hundred_processes_are_ended_at_once(native_agent: Agent) -> None:
     script = "for i in $(seq 100); do (trap '' TERM; while :; do sleep 5; done) & done; echo started; wait"
-    ended = native_agent.run("--deadline=3000", "--grace=100", "--", "/bin/sh", "-c", script)
-    assert (ended.report.reason, ended.report.survivors, ended.out) == ("deadline", 0, b"started\n")
+    for deadline in DEADLINES:
+        ended = native_agent.run(f"--deadline={deadline}", "--grace=100", "--", "/bin/sh", "-c", script)
+        assert (ended.report.reason, ended.report.survivors) == ("deadline", 0)
+        if ended.out:
+            break
+    assert ended.out == b"started\n"
 
 
-@RACES
 def test_a_program_that_starts_others_without_end_is_ended(native_agent: Agent, tmp_path: Path) -> None:
     script = 'trap "" TERM; f() { while :; do (trap "" TERM; : >>"$0"; sleep 0.02) & sleep 0.01; done; }; f & f & f'
-    ended = native_agent.run("--deadline=1000", "--grace=100", "--", "/bin/sh", "-c", script, tmp_path / "mark")
-    assert (ended.report.reason, ended.report.survivors) == ("deadline", 0)
+    for deadline in DEADLINES:
+        options = (f"--deadline={deadline}", "--grace=100")
+        ended = native_agent.run(*options, "--", "/bin/sh", "-c", script, tmp_path / "mark")
+        assert (ended.report.reason, ended.report.survivors) == ("deadline", 0)
+        if (tmp_path / "mark").exists():
+            break
     last = (tmp_path / "mark").stat().st_mtime_ns
     time.sleep(0.3)
     assert (tmp_path / "mark").stat().st_mtime_ns == last

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 from deploy.board.profiles import load_emulation
@@ -14,6 +13,7 @@ from deploy.emulator.board.boards import (
 from tests.support.emulated import ROOT, Hdc
 from tests.support.emulated_programs import TMP, run_pushed
 from tests.support.tiny_elf import write_arm32, write_arm64, write_dynamic
+from tests.support.waiting import wait_until
 
 # what it is made of --------------------------------------------------------------------------------
 
@@ -69,6 +69,7 @@ def test_the_daemon_is_seen_by_its_name_and_tells_its_version(hdc: Hdc) -> None:
 
 def test_a_forwarded_port_belongs_to_the_daemon(hdc: Hdc) -> None:
     hdc.shell("nc -l -p 7011 -s 127.0.0.1 >/dev/null 2>&1 </dev/null &")
+    wait_until("the port", lambda: b":7011 " in hdc.shell("netstat -lnt"))
     hdc.board("rport", "tcp:7010", "tcp:7012")
     try:
         listening = {line.split()[3]: line.split()[-1] for line in hdc.shell("netstat -lntp").splitlines()[2:]}
@@ -102,13 +103,13 @@ def test_a_form_of_the_log_that_does_not_exist_is_refused(hdc: Hdc) -> None:
 
 
 def test_the_log_is_streamed_until_the_client_goes(hdc: Hdc) -> None:
-    line = b"01-31 12:00:00.000   100   100 I C02d10/Test: hello"
+    lines = [f"01-31 12:00:0{second}.000   100   100 I C02d10/Test: hello" for second in (1, 2)]
     with hdc.start("hilog", "--ignored", "words") as process:
         try:
-            time.sleep(1.0)
-            hdc.shell(f"echo '{line.decode()}' >>/data/log/hilog/hilog.log")
-            assert process.stdout is not None
-            assert process.stdout.readline() == line + b"\n"
+            for line in lines:  # The second comes when the first has been shown.
+                hdc.shell(f"echo '{line}' >>/data/log/hilog/hilog.log")
+                assert process.stdout is not None
+                assert process.stdout.readline() == f"{line}\n".encode()
         finally:
             process.kill()
 
@@ -182,7 +183,7 @@ def test_a_running_arm_program_is_busy(hdc: Hdc, tmp_path: Path) -> None:
     hdc.board("file", "send", "-m", str(program), f"{TMP}/spin")
     started = hdc.shell(f"chmod 755 {TMP}/spin; {TMP}/spin </dev/null >/dev/null 2>&1 & echo $!").decode().strip()
     try:
-        time.sleep(0.5)
+        wait_until("the start", lambda: b"/spin\0" in hdc.shell(f"cat /proc/{started}/cmdline"))
         answer = hdc.board("file", "send", str(program), f"{TMP}/spin")
     finally:
         hdc.shell(f"kill -9 {started}")

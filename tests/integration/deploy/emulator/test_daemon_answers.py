@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.emulator.protocol.wire import Command, LinkEnded, frame, pack
-from tests.support.daemon_client import agreed, next_frame
+from tests.support.daemon_client import agreed, next_frame, output_of
 
 TMP = "/data/local/tmp"
 
@@ -32,8 +32,7 @@ def test_packages_are_answered_as_an_image_without_bundle_manager_does(daemons: 
         link.sendall(frame(51, Command.APP_UNINSTALL, b"-n com.a\0"))
         assert next_frame(link) == (51, Command.WAKEUP, b"")
         assert next_frame(link) == (51, Command.APP_FINISH, b"\2\0" + NO_MANAGER)
-        link.sendall(frame(52, Command.EXECUTE, f"ls {TMP} | grep -c 'hap\\|hsp'".encode()))
-        assert next_frame(link) == (52, Command.ECHO_RAW, b"0\n")
+        assert output_of(link, 52, f"ls {TMP} | grep -c 'hap\\|hsp'".encode()) == b"0\n"
 
 
 def test_debuggable_programs_and_reports_are_answered_as_by_an_image_without_them(
@@ -78,18 +77,15 @@ def test_a_parameter_keeps_hosts_from_what_it_names(
 def test_a_killed_daemon_is_started_again_and_its_programs_go_on(daemons: dict[str, tuple[int, Path]]) -> None:
     port = daemons["open"][0]
     with agreed(port) as link:
-        line = b"sleep 300 >/dev/null 2>&1 </dev/null & echo $(pidof hdcd); kill -9 $(pidof hdcd); sleep 60"
-        link.sendall(frame(55, Command.EXECUTE, line))
-        before = next_frame(link)[2]
+        # Read before it is killed: what is on its way through the daemon then is lost with it.
+        line = b"sleep 300 >/dev/null 2>&1 </dev/null & until pgrep -x sleep >/dev/null; do :; done; pidof hdcd"
+        before = output_of(link, 55, line)
         assert before.strip().isdigit()
+        link.sendall(frame(56, Command.EXECUTE, b"kill -9 $(pidof hdcd); sleep 60"))
         with pytest.raises(LinkEnded):
             next_frame(link)
     with agreed(port) as link:
-        link.sendall(frame(56, Command.EXECUTE, b"pidof hdcd; ps -A -o ARGS | grep -c '^sleep 300'"))
-        lines = b""
-        while (got := next_frame(link))[1] == Command.ECHO_RAW:
-            lines += got[2]
-        now, programs = lines.splitlines()
+        now, programs = output_of(link, 57, b"pidof hdcd; ps -A -o ARGS | grep -c '^sleep 300'").splitlines()
         assert now.isdigit()
         assert now != before.strip()
         assert programs == b"1"

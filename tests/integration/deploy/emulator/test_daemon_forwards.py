@@ -40,7 +40,7 @@ def test_a_reverse_forward_wakes_the_host_and_passes_on_what_the_boards_programs
         link.sendall(frame(42, Command.FORWARD_CHECK_RESULT, asked[:4] + b"\0"))
         assert next_frame(link) == (42, Command.ECHO, b"\2Forwardport result:OK")
         assert next_frame(link) == (42, Command.FORWARD_SUCCESS, b"0|tcp:7003 tcp:7004\0")
-        link.sendall(frame(43, Command.EXECUTE, b"(echo hi; sleep 10) | nc 127.0.0.1 7003"))
+        link.sendall(frame(43, Command.EXECUTE, b"(echo hi; sleep 120) | nc 127.0.0.1 7003"))
         channel, command, opened = next_frame(link)
         assert (channel, command, opened[4:]) == (42, Command.FORWARD_ACTIVE_SLAVE, bytes(8) + b"tcp:7004\0")
         link.sendall(frame(42, Command.FORWARD_ACTIVE_MASTER, opened[:4]))

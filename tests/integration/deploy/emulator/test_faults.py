@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from deploy.emulator.board.boards import create_board, start_board
 from deploy.emulator.board.faults import FaultFile
 from deploy.emulator.stand_in import cli
+from deploy.emulator.stand_in.state import Server
 from tests.support.emulated import Answer, Hdc, emulated_home, free_port
 from tests.support.tiny_elf import write_arm64
 from tests.support.waiting import wait_until
@@ -49,8 +50,9 @@ def payload(tmp_path: Path) -> Path:
     return path
 
 
-def hangs(process: subprocess.Popen[bytes], seconds: float = 2.0) -> bytes:
-    """Asserts that a call does not end, ends it, and returns what it had printed."""
+def hangs(process: subprocess.Popen[bytes], seconds: float = 2.0, met: Callable[[], object] = lambda: True) -> bytes:
+    """Asserts that a call does not end when it has `met` its fault, ends it, and returns what it had printed."""
+    wait_until("the fault", lambda: process.poll() is not None or met())
     try:
         process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -133,12 +135,13 @@ def test_a_board_frozen_in_a_transfer_blocks_all_boards_of_its_server_until_it_i
 ) -> None:
     big = tmp_path / "big"
     big.write_bytes(bytes(BLOCK * 40))
+    server = Server(port=int(hdc.environment["OHOS_HDC_SERVER_PORT"]), folder=tmp_path)
     other = Hdc(environment=hdc.environment, key="emulated-dayu200-arm64")
     assert other.shell("echo other") == b"other\n"
     (tmp_path / "own").mkdir()
     elsewhere = Hdc(environment={**home, "TMPDIR": str(tmp_path / "own")}, key=other.key)
     faults.set("freeze-transfer", at=BLOCK)
-    assert hangs(hdc.start("file", "send", str(big), f"{TMP}/big"), seconds=8.0) == b""
+    assert hangs(hdc.start("file", "send", str(big), f"{TMP}/big"), met=lambda: server.read().stuck_on) == b""
     assert hangs(other.start("shell", "echo other ")) == b""
     assert hangs(other.start("tconn", "127.0.0.1:1", "-remove")) == b""
     assert elsewhere.shell("echo free") == b"free\n"
@@ -148,7 +151,7 @@ def test_a_board_frozen_in_a_transfer_blocks_all_boards_of_its_server_until_it_i
 
 def test_a_first_send_can_hang_and_the_second_go_through(hdc: Hdc, faults: FaultFile, payload: Path) -> None:
     faults.set("hang-send", count=1)
-    assert hangs(hdc.start("file", "send", str(payload), f"{TMP}/x")) == b""
+    assert hangs(hdc.start("file", "send", str(payload), f"{TMP}/x"), met=lambda: not faults.active()) == b""
     assert b"finish" in hdc.board("file", "send", str(payload), f"{TMP}/x")
 
 
@@ -158,12 +161,16 @@ def test_a_dropped_command_is_not_executed(hdc: Hdc, faults: FaultFile) -> None:
     assert hdc.shell(f"cat {TMP}/ran 2>/dev/null; echo second") == b"second\n"
 
 
-def test_the_first_commands_of_a_new_server_are_lost(hdc: Hdc, faults: FaultFile, payload: Path) -> None:
+def test_the_first_commands_of_a_new_server_are_lost(
+    hdc: Hdc, faults: FaultFile, payload: Path, tmp_path: Path
+) -> None:
     assert hdc.shell("echo hi") == b"hi\n"
     faults.set("empty-first", commands=2)
     hdc("kill")
+    server = Server(port=int(hdc.environment["OHOS_HDC_SERVER_PORT"]), folder=tmp_path)
     assert hdc.board("shell", "echo lost ") == b""
-    assert hangs(hdc.start("file", "send", str(payload), f"{TMP}/x")) == b""
+    sending = hdc.start("file", "send", str(payload), f"{TMP}/x")
+    assert hangs(sending, met=lambda: server.read().keys[hdc.key]["told"] == 2) == b""
     assert hdc.shell("echo found") == b"found\n"
     hdc("kill")
     assert hangs(hdc.start("file", "recv", f"{TMP}/none", str(payload.with_name("y")))) == b""
@@ -240,8 +247,9 @@ def test_an_unanswered_dialog_is_told_in_four_lines(hdc: Hdc, faults: FaultFile)
 
 
 def test_a_dialog_that_is_answered_late_opens_the_board(hdc: Hdc, faults: FaultFile) -> None:
-    faults.set("unauthorised", seconds=3)
+    faults.set("unauthorised")
     assert b"E000002" in hdc.board("shell", "echo hi ")
+    faults.set("unauthorised", seconds=1)
     hdc.board("wait")
     assert hdc.shell("echo hi") == b"hi\n"
 
@@ -386,7 +394,8 @@ def test_a_program_leaves_an_orphan_that_only_sigkill_ends(hdc: Hdc, home: dict[
         assert hangs(process) == b""
     group = leader.strip().decode()
     assert hdc.shell(f"kill -TERM -- -{group}; sleep 0.5; pgrep -x sleep | wc -l") == b"1\n"
-    assert hdc.shell(f"kill -KILL -- -{group}; sleep 0.5; pgrep -x sleep | wc -l") == b"0\n"
+    hdc.shell(f"kill -KILL -- -{group}")
+    wait_until("the end of the orphan", lambda: hdc.shell("pgrep -x sleep | wc -l") == b"0\n")
 
 
 def test_what_runs_programs_for_ohforge_has_none_of_their_faults(

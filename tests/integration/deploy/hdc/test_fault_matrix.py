@@ -16,8 +16,9 @@ from deploy.transfer import chunks
 from tests.shared.fault_rules import derive_table, expected_table, load_rules
 from tests.support.fault_matrix import CHUNK, HANGING, OPERATIONS, ROWS, Bench
 
-HURRY, PATIENCE = 5.0, 90.0
-"""Deadlines in seconds where they must expire, and where they must not."""
+HURRY, PATIENCE = (5.0, 25.0), (90.0,)
+"""Deadlines in seconds where they must expire, and where they must not. What comes before the fault must be done within
+them, so there is a longer one for a machine that is busy."""
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +37,10 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Benc
         bench.close()
 
 
-@pytest.fixture
-def cells(benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> dict[str, str]:
+def try_each(benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, fault: str, seconds: float) -> dict[str, str]:
     """What the fault does to each operation; all are tried at once."""
-    fault = str(request.param)
-    seconds = HURRY if fault in HANGING else PATIENCE
     for name in ("OHFORGE_DATA_DIR", "OHFORGE_CACHE_DIR"):
-        monkeypatch.delenv(name)
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(hdc, "RETRIES", Patience(pause=0.01, times=3))
     monkeypatch.setattr(hdc, "STOP_SECONDS", 3.0 if fault in HANGING else 15.0)
     monkeypatch.setattr(inspect, "SURVEY_SECONDS", seconds)
@@ -63,18 +61,16 @@ def cells(benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, request: p
         return dict(zip(OPERATIONS, pool.map(measure, OPERATIONS), strict=True))
 
 
-HURRIED = pytest.mark.flaky(
-    reruns=1,
-    reruns_delay=5,
-    reason="what comes before the fault must be done within the deadline that the fault uses up",
-)
-
-
-@pytest.mark.parametrize(
-    "cells", [pytest.param(row, marks=[HURRIED] if row in HANGING else []) for row in ROWS], indirect=True
-)
-def test_every_operation_ends_as_the_rules_say(cells: dict[str, str], request: pytest.FixtureRequest) -> None:
-    assert cells == expected_table(load_rules())[request.node.callspec.params["cells"]]
+@pytest.mark.parametrize("row", ROWS)
+def test_every_operation_ends_as_the_rules_say(
+    benches: dict[str, Bench], monkeypatch: pytest.MonkeyPatch, row: str
+) -> None:
+    expected = expected_table(load_rules())[row]
+    for seconds in HURRY if row in HANGING else PATIENCE:
+        cells = try_each(benches, monkeypatch, row, seconds)
+        if cells == expected:
+            break
+    assert cells == expected
 
 
 def test_there_are_rules_for_every_fault_and_every_operation() -> None:

@@ -23,6 +23,7 @@ from deploy.launch.shell import run_shell
 from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port
 from tests.support.tiny_elf import write_arm64
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_a_restarted_board_is_waited_for_and_runs_nothing_from_before(session: S
     board = choose_board(session)
     assert isinstance(board, HdcBoard)
     run_shell(session, board, "sleep 600 </dev/null >/dev/null 2>&1 &")
-    assert run_shell(session, board, "pgrep -x sleep").exit_code == 0
+    wait_until("the start of sleep", lambda: run_shell(session, board, "pgrep -x sleep").exit_code == 0)
     before = restart_board(session, board)
     stages = wait_for_board(session, board, Deadline.after(60, "the board"), before=before)
     assert list(stages) == ["gone", "back", "authorised", "ready"]
@@ -126,4 +127,4 @@ def test_what_a_command_leaves_behind_is_told(
     command = told.partition("`")[2].partition("`")[0]
     assert command.startswith("kill -KILL -")
     run_shell(session, board, command)
-    assert run_shell(session, board, "pgrep -x sleep").exit_code == 1
+    wait_until("the end of the orphan", lambda: run_shell(session, board, "pgrep -x sleep").exit_code == 1)

@@ -126,12 +126,22 @@ def test_a_board_that_does_not_come_back_is_told_within_the_deadline(
 
 
 def test_the_users_answer_is_waited_for_and_then_the_command_is_run_once(
-    session: Session, boards: tuple[EmulatedBoard, EmulatedBoard], capsys: pytest.CaptureFixture[str]
+    session: Session,
+    boards: tuple[EmulatedBoard, EmulatedBoard],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     patient = with_patience(session, 30.0)
     board = choose_board(patient, boards[1].key)
     board.shell(f"rm -f {TMP}/count", deadline=soon())
-    FaultFile(folder=boards[1].folder).set("unauthorised", seconds=3)
+    faults, ask = FaultFile(folder=boards[1].folder), hdc.confirm_request
+
+    def ask_and_answer(serial: str, seconds: float) -> str:
+        faults.set("unauthorised", seconds=1)
+        return ask(serial, seconds)
+
+    monkeypatch.setattr(hdc, "confirm_request", ask_and_answer)
+    faults.set("unauthorised")
     board.shell(f"echo once >> {TMP}/count", deadline=soon())
     assert board.shell(f"cat {TMP}/count", deadline=soon()).text == "once\n"
     assert "confirm it there" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from deploy.run.record import validate_record
 from tests.support.command_line import said_by
 from tests.support.lab import ANNA, Lab
 from tests.support.tiny_elf import write_arm64
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +44,7 @@ def test_a_program_runs_on_the_board_of_a_place_which_is_acquired_meanwhile(
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    wait_until("the first look", lambda: holders)
     try:
         program = write_arm64(tmp_path / "program", b"hello from the lab\n", status=3)
         outcome = run_program(session, LaunchRequest(program=str(program), board="lab:bench"))

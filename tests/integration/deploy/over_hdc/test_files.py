@@ -75,8 +75,8 @@ def test_a_fault_in_a_transfer_is_told_and_leaves_nothing_under_a_final_name(
     parameters: dict[str, float],
     error: type[OhforgeError],
 ) -> None:
-    timeouts = dataclasses.replace(session.settings.timeouts, transfer=4.0)
-    hurried = dataclasses.replace(session, settings=dataclasses.replace(session.settings, timeouts=timeouts))
+    timeouts = dataclasses.replace(session.settings.timeouts, transfer=4.0 if error is DeadlineExpired else 120.0)
+    hurried = session.with_settings(timeouts=timeouts)
     board.shell(f"rm -rf {TMP}/test", deadline=soon())
     fault(name, **parameters)
     with pytest.raises(error):

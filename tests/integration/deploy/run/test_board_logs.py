@@ -28,6 +28,7 @@ from deploy.run.options import RunOptions
 from deploy.run.record import validate_record
 from deploy.run.result import RunOutcome
 from tests.support.tiny_elf import write_arm32, write_arm64
+from tests.support.waiting import LONG_ENOUGH
 
 SERIAL = "emulated-dayu200"
 LOG = "/data/log/hilog/hilog.log"
@@ -94,11 +95,6 @@ def test_the_log_of_a_run_is_read_when_it_is_asked_for_or_the_run_fails(
     assert calls(counting) == 2
 
 
-@pytest.mark.flaky(
-    reruns=1,
-    reruns_delay=5,
-    reason="a line is written a second after the log is followed, which nothing tells the beginning of",
-)
 def test_the_log_is_shown_filtered_since_the_last_run_and_followed(session: Session, logging_program: Path) -> None:
     board = choose_board(session, SERIAL)
     run(session, logging_program)
@@ -114,12 +110,24 @@ def test_the_log_is_shown_filtered_since_the_last_run_and_followed(session: Sess
     since = last_run(session.settings.runs, SERIAL)
     assert show_log(session, board, LogFilter(), shown.append, since=since) == 2
     shown.clear()
+    over = threading.Event()
     line = LINE.format(level="E", tag="Late", text="after")
-    later = threading.Timer(1.0, run_shell, (session, board, f'echo "{line}" >>{LOG}'))
-    later.start()
-    show_log(session, board, read_filter("E"), shown.append, follow=True, timeout=3.0)
-    later.join()
-    assert [line.rpartition(": ")[2] for line in shown] == ["after"]
+
+    def write_until_shown() -> None:  # Nothing tells when the log begins to be followed.
+        while not over.wait(0.5) and not shown:
+            run_shell(session, board, f'echo "{line}" >>{LOG}')
+
+    writing = threading.Thread(target=write_until_shown)
+    writing.start()
+    try:
+        for seconds in LONG_ENOUGH:
+            show_log(session, board, read_filter("E"), shown.append, follow=True, timeout=seconds)
+            if shown:
+                break
+    finally:
+        over.set()
+        writing.join()
+    assert {line.rpartition(": ")[2] for line in shown} == {"after"}
 
 
 @pytest.mark.parametrize("write", [write_arm64, write_arm32])
@@ -144,12 +152,17 @@ def test_a_program_that_crashes_leaves_its_crash_log_in_the_record(
 def test_the_log_of_a_program_that_was_ended_at_its_deadline_is_kept(session: Session, logging_program: Path) -> None:
     text = logging_program.read_text().replace("exit ${1:-0}", "sleep 60")
     logging_program.write_text(text)
-    with pytest.raises(DeadlineExpired) as caught:
-        run_program(session, LaunchRequest(program=str(logging_program), board=SERIAL, options=RunOptions(timeout=3.0)))
-    folder = Path(caught.value.details["record"])
-    record = json.loads((folder / "record.json").read_text())
-    validate_record(record)
-    assert (record["state"], record["log"]["lines"]) == ("timeout", 2)
+    for seconds in LONG_ENOUGH:
+        request = LaunchRequest(program=str(logging_program), board=SERIAL, options=RunOptions(timeout=seconds))
+        with pytest.raises(DeadlineExpired) as caught:
+            run_program(session, request)
+        folder = Path(caught.value.details["record"])
+        record = json.loads((folder / "record.json").read_text())
+        validate_record(record)
+        assert record["state"] == "timeout"
+        if record["log"]["lines"] == 2:
+            break
+    assert record["log"]["lines"] == 2
     assert len((folder / "hilog.log").read_text().splitlines()) == 2
 
 

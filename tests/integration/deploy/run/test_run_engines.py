@@ -169,8 +169,11 @@ def test_no_output_is_no_error(run: Run, engine: str) -> None:
     assert (outcome.output, (outcome.record / "output.log").read_bytes()) == (b"", b"")
 
 
-def test_streams_are_apart_by_the_agent_and_merged_by_the_shell(run: Run, engine: str) -> None:
-    script = "for i in 1 2 3; do echo out $i; sleep 0.05; echo err $i >&2; sleep 0.05; done; printf last"
+def test_streams_are_apart_by_the_agent_and_merged_by_the_shell(run: Run, engine: str, session: Session) -> None:
+    # The next line comes when the last has been read: of what both streams hold at once nobody knows the order.
+    read = f'until grep -q "$1" {session.settings.runs}/*/output.log; do sleep 0.01; done'
+    script = f"read_is() {{ {read}; }}\n"
+    script += 'for i in 1 2 3; do echo out $i; read_is "out $i"; echo err $i >&2; read_is "err $i"; done; printf last'
     outcome = run(script, run_engine=engine)
     merged = b"".join(b"out %d\nerr %d\n" % (i, i) for i in (1, 2, 3)) + b"last"
     assert outcome.output == (outcome.record / "output.log").read_bytes() == merged
@@ -290,11 +293,11 @@ def test_what_the_program_used_is_in_the_record(run: Run) -> None:
 
 @pytest.mark.usefixtures("with_agent")
 def test_samples_are_a_file_of_the_record(run: Run) -> None:
-    outcome = run("sleep 0.6", run_engine="agent", conditions=read_conditions(sample_seconds=0.1))
+    outcome = run("sleep 1", run_engine="agent", conditions=read_conditions(sample_seconds=0.1))
     record = read_record(outcome)
     lines = (outcome.record / "samples.jsonl").read_text().splitlines()
     assert record["samples"] == {"file": "samples.jsonl", "count": len(lines), "lost": 0, "interval_seconds": 0.1}
-    assert len(lines) >= 3
+    assert len(lines) >= 2
     assert all(json.loads(line)["available_bytes"] > 0 for line in lines)
 
 

@@ -35,7 +35,7 @@ def assert_close(got: Array, expected: Array) -> None:
 
 
 @pytest.mark.parametrize("number", sorted(CASES), ids=lambda number: known_operators()[number].name)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_an_operator_gives_what_numpy_gives(runtime: ctypes.CDLL, number: int, data: st.DataObject) -> None:
     model, values = CASES[number](data.draw)
@@ -128,7 +128,7 @@ def loads(runtime: ctypes.CDLL, content: bytes) -> bool:
 
 
 @pytest.mark.parametrize("number", sorted(CASES), ids=lambda number: known_operators()[number].name)
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=10, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_the_inspector_says_what_the_runtime_refuses(
     runtime: ctypes.CDLL, tmp_path: Path, number: int, data: st.DataObject
@@ -148,7 +148,7 @@ WITH_KINDS = sorted(number for number, each in known_operators().items() if each
 
 
 @pytest.mark.parametrize("number", WITH_KINDS, ids=lambda number: known_operators()[number].name)
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=2, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_the_inspector_knows_which_kinds_of_an_operator_the_runtime_has(
     runtime: ctypes.CDLL, tmp_path: Path, number: int, data: st.DataObject

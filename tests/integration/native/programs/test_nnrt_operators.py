@@ -262,7 +262,7 @@ def compute(nnrt: Nnrt, kind: int, case: Case) -> Array:
 
 
 @pytest.mark.parametrize("kind", sorted(CASES))
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_an_operation_gives_what_numpy_gives(nnrt: Nnrt, kind: int, data: st.DataObject) -> None:
     case = CASES[kind](data.draw)

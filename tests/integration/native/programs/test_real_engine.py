@@ -114,7 +114,7 @@ def _depthwise_with_empty_windows(model: ModelWriter, node: NodeSpec) -> bool:
 
 
 @pytest.mark.parametrize("number", sorted(CASES), ids=lambda number: known_operators()[number].name)
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=6, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(data=st.data())
 def test_the_engine_takes_every_operator_and_gives_the_same(
     engine: Engine, runtime: ctypes.CDLL, number: int, data: st.DataObject

@@ -172,10 +172,12 @@ def test_nothing_of_a_command_runs_on_after_it_was_stopped(command: str, ended_b
             process.wait(30)
             answer, _ = stopping.communicate(timeout=30)
             assert answer == b"dead\n"
+            assert running_in_group(reader.pid) == []
         else:
             os.kill(process.pid, signal.SIGTERM)
         process.wait(30)
-        assert running_in_group(reader.pid) == []
+        group = reader.pid
+        wait_until("the end of all", lambda: running_in_group(group) == [])
 
 
 def running_in_group(group: int) -> list[str]:

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 
@@ -90,20 +89,26 @@ def test_another_process_is_named_with_purpose_and_times(
 
 
 def test_who_waits_gets_the_board_as_soon_as_it_is_free(
-    session: Session, board: LocalBoard, place: LeasePlace, capsys: pytest.CaptureFixture[str]
+    session: Session, board: LocalBoard, place: LeasePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said: list[str] = []
     with holder(place.folder, "short") as process:
         assert process.stdout is not None
-        assert process.stdin is not None
+        held_open = process.stdin
+        assert held_open is not None
         process.stdout.readline()
-        threading.Timer(0.2, process.stdin.close).start()
+
+        def hear(text: str) -> None:
+            said.append(text)
+            held_open.close()
+
+        monkeypatch.setattr(session.console, "info", hear)
         with hold_board(session, board, "mine"):
             held = find_holder(place)
             assert held is not None
             assert held.owner.pid == os.getpid()
-    said = capsys.readouterr().out
-    assert f"process {process.pid}" in said
-    assert "waiting up to" in said
+    assert f"process {process.pid}" in said[0]
+    assert "waiting up to" in said[0]
 
 
 def test_eight_processes_never_hold_a_board_at_once(place: LeasePlace, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import DamagedProgram, UnfitProduct
@@ -69,7 +69,7 @@ def test_every_cut_of_a_program_is_told_as_damage(tmp_path: Path) -> None:
             inspect_elf(path)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(changes=st.lists(st.tuples(st.integers(4, 250), st.integers(0, 255)), min_size=1, max_size=12))
 def test_damaged_headers_never_raise_anything_else(changes: list[tuple[int, int]], tmp_path: Path) -> None:
     content = bytearray(write_dynamic(tmp_path / "whole", "/lib/ld-musl-aarch64.so.1").read_bytes())

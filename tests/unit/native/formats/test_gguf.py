@@ -12,7 +12,7 @@ from typing import Any
 import gguf
 import numpy
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -191,7 +191,7 @@ def test_a_file_that_lost_its_last_byte_is_called_cut_short(tiny: Path, tmp_path
     assert read_gguf(cut).file_size == end
 
 
-@hypothesis_settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=80)
 @given(fraction=st.floats(0, 1, exclude_max=True))
 def test_a_file_cut_anywhere_is_refused_with_a_sentence(tiny: Path, tmp_path: Path, fraction: float) -> None:
     content = tiny.read_bytes()
@@ -201,7 +201,7 @@ def test_a_file_cut_anywhere_is_refused_with_a_sentence(tiny: Path, tmp_path: Pa
         read_gguf(cut)
 
 
-@hypothesis_settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=300)
 @given(data=st.data())
 def test_flipped_bits_in_the_header_never_end_in_anything_but_an_answer_or_a_model_error(
     tiny: Path, tmp_path: Path, data: st.DataObject

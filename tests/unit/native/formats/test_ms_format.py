@@ -295,7 +295,7 @@ def test_a_small_file_that_asks_for_endless_work_is_refused(tmp_path: Path) -> N
         read(tmp_path, bytes(out))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     kept=st.integers(0, len(GOOD)),
     patches=st.lists(

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InvalidData, UsageError
@@ -182,7 +182,7 @@ FRAGMENTS = [
 ]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400)
 @given(
     ending=st.sampled_from(["yaml", "json"]),
     changes=st.lists(

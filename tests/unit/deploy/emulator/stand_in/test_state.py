@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from deploy.emulator.stand_in.state import NoServer, Server, find_server
+from deploy.emulator.stand_in.state import NoServer, Server, State, find_server
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +62,18 @@ def test_what_is_known_of_keys_lasts_until_the_server_is_killed(tmp_path: Path) 
     assert Server(port=8711, folder=tmp_path).read().keys == {}
     server.kill()
     assert server.read().keys == {}
+
+
+def test_a_server_can_be_killed_as_soon_as_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, change = Server(port=8710, folder=tmp_path), Server.change
+
+    @contextlib.contextmanager
+    def change_and_be_killed(self: Server) -> Iterator[State]:
+        with change(self) as state:
+            yield state
+        assert self.runs
+        self.kill()
+
+    monkeypatch.setattr(Server, "change", change_and_be_killed)
+    server.start()
+    assert not server.runs

@@ -110,6 +110,8 @@ class SshBoard:
         self._opening = threading.Lock()
         self._gone_at = float("-inf")
         """When attempts to connect were in vain the last time."""
+        self._gone: BoardOffline | None = None
+        """Why they were."""
         self.serial = serial
         self.lender: Lender | None = None
 
@@ -276,26 +278,34 @@ class SshBoard:
 
     def _link(self, deadline: Deadline) -> SshLink:
         """The connection, made when there is none (any more)."""
-        with self._opening:
+        if not self._opening.acquire(timeout=deadline.remaining):
+            raise deadline.error()
+        try:
             if self._opened is None or not self._opened.is_open:
                 self.close()
                 self._opened = self._open(deadline)
             return self._opened
+        finally:
+            self._opening.release()
 
     def _open(self, deadline: Deadline) -> SshLink:
         is_gone = time.monotonic() - self._gone_at < GONE_SECONDS
+        if is_gone and self._gone is not None and deadline.expired:
+            raise BoardOffline(self._gone.message, remedy=self._gone.remedy)
         seconds = GONE_CONNECT_SECONDS if is_gone else CONNECT_SECONDS
         for pause in (*(() if is_gone else ATTEMPTS.pauses()), None):
             began = time.monotonic()
             try:
-                return SshLink.open(self.serial, accept_new=self._accept_new, connect_seconds=seconds)
+                return SshLink.open(
+                    self.serial, deadline=deadline, accept_new=self._accept_new, connect_seconds=seconds
+                )
             except BoardOffline as offline:
                 # Who keeps silent is not being started.
-                if pause is None or deadline.expired or time.monotonic() - began > CONNECT_SECONDS / 2:
-                    self._gone_at = time.monotonic()
+                if pause is None or deadline.remaining <= pause or time.monotonic() - began > CONNECT_SECONDS / 2:
+                    self._gone_at, self._gone = time.monotonic(), offline
                     raise
                 self._session.console.detail(f"{offline.message} Trying again.")
-                time.sleep(min(pause, deadline.remaining))
+                time.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
     def _ask_folder(self, usual: str) -> str:

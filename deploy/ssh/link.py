@@ -60,20 +60,27 @@ class SshLink:
         threading.Thread(target=self._watch, daemon=True).start()
 
     @classmethod
-    def open(cls, serial: str, *, accept_new: bool = False, connect_seconds: float = CONNECT_SECONDS) -> SshLink:
+    def open(
+        cls, serial: str, *, deadline: Deadline, accept_new: bool = False, connect_seconds: float = CONNECT_SECONDS
+    ) -> SshLink:
         """Logs in at the board of that serial, by way of the computers that the user's configuration names.
 
         With `accept_new` the key of a host that is not known is noted and trusted from then on. `connect_seconds` are
         for each computer to take the connection, before anything is said.
-        Raises BoardOffline, BoardUnauthorised, HostKeyNotTrusted, ConfigurationError.
+        Raises BoardOffline, also when that is not done by `deadline`, BoardUnauthorised, HostKeyNotTrusted, ConfigurationError;
+        DeadlineExpired when it was over before.
         """
+        if deadline.expired:
+            raise deadline.error()
         clients: list[paramiko.SSHClient] = []
         target = resolve(serial)
         way = [*(resolve(name) for name in target.through), target]
         try:
             for hop in way:
                 before = clients[-1] if clients else None
-                clients.append(log_in(hop, before, accept_new=accept_new, connect_seconds=connect_seconds))
+                clients.append(
+                    log_in(hop, before, deadline=deadline, accept_new=accept_new, connect_seconds=connect_seconds)
+                )
         except BaseException:
             _close_all(clients)
             raise

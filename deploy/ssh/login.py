@@ -7,9 +7,12 @@ import contextlib
 import hashlib
 import logging
 import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.deadline import Deadline
 from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, OhforgeError
 from deploy.ssh.address import Hop
 
@@ -18,13 +21,15 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 20.0
 LOOPBACK = "127.0.0.1"
-NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
-"""What paramiko says of somebody who answers nothing."""
+NO_ANSWER = ("No existing session", "Authentication timeout")
+"""What paramiko says of somebody who does not answer any more."""
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
 
 
-def log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool, connect_seconds: float) -> paramiko.SSHClient:
+def log_in(
+    hop: Hop, way: paramiko.SSHClient | None, *, deadline: Deadline, accept_new: bool, connect_seconds: float
+) -> paramiko.SSHClient:
     """A connection to `hop` through `way`, which is logged in to; see `deploy.ssh.link.SshLink.open`."""
     import paramiko
 
@@ -43,22 +48,28 @@ def log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool, connec
             client.load_system_host_keys(file)
     client.set_missing_host_key_policy(Policy())
     try:
-        client.connect(
-            hop.known_as,
-            username=hop.user,
-            sock=_connect(hop, way, connect_seconds),
-            key_filename=[key for key in hop.keys if Path(key).is_file()] or None,  # type: ignore[arg-type]  # or several
-            timeout=CONNECT_SECONDS,
-            banner_timeout=CONNECT_SECONDS,
-            auth_timeout=CONNECT_SECONDS,
-            transport_factory=_make_transport,
-        )
+        link = _connect(hop, way, min(connect_seconds, deadline.remaining))
+        seconds = min(CONNECT_SECONDS, deadline.remaining)
+        with _given_up_at(deadline, client):
+            client.connect(
+                hop.known_as,
+                username=hop.user,
+                sock=link,
+                key_filename=[key for key in hop.keys if Path(key).is_file()] or None,  # type: ignore[arg-type]  # or several
+                timeout=seconds,
+                banner_timeout=seconds,
+                auth_timeout=seconds,
+                transport_factory=_make_transport,
+            )
     except OhforgeError:
         close(client)
         raise
     except Exception as error:
+        transport = client.get_transport()
+        greeted = transport is not None and bool(transport.remote_version)
+        is_late = deadline.expired or str(error).startswith(NO_ANSWER)
         close(client)
-        raise _refusal(hop, error) from None
+        raise _refusal(hop, error, greeted=greeted, is_late=is_late) from None
     return client
 
 
@@ -72,6 +83,23 @@ def close(client: paramiko.SSHClient) -> None:
         transport.join(CONNECT_SECONDS)  # It reads from the program, and asks it to end.
         with transport.sock.process as program:
             program.kill()
+
+
+@contextlib.contextmanager
+def _given_up_at(deadline: Deadline, client: paramiko.SSHClient) -> Iterator[None]:
+    """Ends the connection when the block takes longer: paramiko's own limits are for each step and each key."""
+
+    def end() -> None:
+        if (transport := client.get_transport()) is not None:
+            transport.close()
+
+    timer = threading.Timer(deadline.remaining, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _make_transport(*args: object, **options: object) -> paramiko.Transport:
@@ -106,7 +134,7 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None, seconds: float) -> socket
         ) from None
 
 
-def _refusal(hop: Hop, error: Exception) -> OhforgeError:
+def _refusal(hop: Hop, error: Exception, *, greeted: bool, is_late: bool) -> OhforgeError:
     import paramiko
 
     where = f"{hop.user}@{hop.host}:{hop.port}"
@@ -120,7 +148,7 @@ def _refusal(hop: Hop, error: Exception) -> OhforgeError:
         return BoardUnauthorised(
             f"{where}: a private key has a passphrase.", remedy="Give it to ssh-agent with ssh-add."
         )
-    if isinstance(error, paramiko.AuthenticationException):
+    if isinstance(error, paramiko.AuthenticationException) and not is_late:
         return BoardUnauthorised(
             f"{where} does not let this user in: {reason(error)}.",
             remedy=f"Put a key of yours there with `ssh-copy-id -p {hop.port} {hop.user}@{hop.host}`, or give it to ssh-agent.",
@@ -131,7 +159,8 @@ def _refusal(hop: Hop, error: Exception) -> OhforgeError:
             remedy="Make one with ssh-keygen, or name it as IdentityFile in ~/.ssh/config.",
         )
     if isinstance(error, OSError | EOFError | paramiko.SSHException):
-        why = "no greeting of an sshd came" if str(error).startswith(NO_GREETING) else reason(error)
+        why = "it does not go on with logging in" if is_late else reason(error)
+        why = why if greeted else "no greeting of an sshd came"
         return BoardOffline(
             f"{where} does not speak SSH with us: {why}.",
             remedy="See with `ssh -v` to the same address what is there.",

@@ -78,9 +78,15 @@ class SshLink:
         try:
             for hop in way:
                 before = clients[-1] if clients else None
-                clients.append(
-                    log_in(hop, before, deadline=deadline, accept_new=accept_new, connect_seconds=connect_seconds)
+                client = log_in(
+                    hop,
+                    before,
+                    serial=serial,
+                    deadline=deadline,
+                    accept_new=accept_new,
+                    connect_seconds=connect_seconds,
                 )
+                clients.append(client)
         except BaseException:
             _close_all(clients)
             raise

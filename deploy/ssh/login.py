@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from core.deadline import Deadline
 from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, OhforgeError
+from deploy.board.script import quote
 from deploy.ssh.address import Hop
 
 if TYPE_CHECKING:
@@ -28,15 +29,21 @@ FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
 
 def log_in(
-    hop: Hop, way: paramiko.SSHClient | None, *, deadline: Deadline, accept_new: bool, connect_seconds: float
+    hop: Hop,
+    way: paramiko.SSHClient | None,
+    *,
+    serial: str,
+    deadline: Deadline,
+    accept_new: bool,
+    connect_seconds: float,
 ) -> paramiko.SSHClient:
-    """A connection to `hop` through `way`, which is logged in to; see `deploy.ssh.link.SshLink.open`."""
+    """A connection to `hop` through `way`, on the way to the board of that serial; see `deploy.ssh.link.SshLink.open`."""
     import paramiko
 
     class Policy(paramiko.MissingHostKeyPolicy):
         def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
             if not accept_new:
-                raise _unknown_key(hop, key)
+                raise _unknown_key(hop, key, serial)
             _note_key(hop, key)
 
     # It logs the tracebacks of errors that are raised here too.
@@ -69,7 +76,7 @@ def log_in(
         greeted = transport is not None and bool(transport.remote_version)
         is_late = deadline.expired or str(error).startswith(NO_ANSWER)
         close(client)
-        raise _refusal(hop, error, greeted=greeted, is_late=is_late) from None
+        raise _refusal(hop, error, serial, greeted=greeted, is_late=is_late) from None
     return client
 
 
@@ -134,7 +141,7 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None, seconds: float) -> socket
         ) from None
 
 
-def _refusal(hop: Hop, error: Exception, *, greeted: bool, is_late: bool) -> OhforgeError:
+def _refusal(hop: Hop, error: Exception, serial: str, *, greeted: bool, is_late: bool) -> OhforgeError:
     import paramiko
 
     where = f"{hop.user}@{hop.host}:{hop.port}"
@@ -142,7 +149,8 @@ def _refusal(hop: Hop, error: Exception, *, greeted: bool, is_late: bool) -> Ohf
         return HostKeyNotTrusted(
             f"{hop.known_as} shows another key than the one that is known: {fingerprint(error.key)} instead of "
             f"{fingerprint(error.expected_key)}. Somebody may be listening, or the system was installed anew.",
-            remedy=f"When you know why: `ssh-keygen -R '{hop.known_as}'`, then once with --accept-new.",
+            remedy=f"When you know why: `ssh-keygen -f {quote(_file_that_knows(hop))} -R {quote(hop.known_as)}`, then once "
+            f"{_accepting(serial)}.",
         )
     if isinstance(error, paramiko.PasswordRequiredException):
         return BoardUnauthorised(
@@ -174,11 +182,27 @@ def fingerprint(key: paramiko.PKey) -> str:
     return f"SHA256:{digest} ({key.get_name()})"
 
 
-def _unknown_key(hop: Hop, key: paramiko.PKey) -> HostKeyNotTrusted:
+def _unknown_key(hop: Hop, key: paramiko.PKey, serial: str) -> HostKeyNotTrusted:
     return HostKeyNotTrusted(
         f"The key of {hop.known_as} is not known: {fingerprint(key)}.",
-        remedy="Compare it with `ssh-keygen -lf` of the key there, then accept it once: ohforge board.info --board … --accept-new.",
+        remedy=f"Compare it with `ssh-keygen -lf` of the key there, then accept it once: {_accepting(serial)}.",
     )
+
+
+def _accepting(serial: str) -> str:
+    """What accepts the keys on the way to a board, to the host of one, or to a build host: for all that is one command."""
+    return f"`ohforge board.info --board {quote(serial)} --accept-new`"
+
+
+def _file_that_knows(hop: Hop) -> str:
+    """The first of the files of known hosts in which a key of `hop` stands."""
+    import paramiko
+
+    for file in hop.known_hosts:
+        with contextlib.suppress(OSError):
+            if paramiko.HostKeys(file).lookup(hop.known_as) is not None:
+                return file
+    return hop.known_hosts[0]
 
 
 def _note_key(hop: Hop, key: paramiko.PKey) -> None:

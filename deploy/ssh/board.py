@@ -83,6 +83,18 @@ def said_no(subject: str, text: str) -> OhforgeError:
     return error(f"{subject}: {text}.")
 
 
+def check_reading(status: int | None, subject: str) -> None:
+    """Raises what the status of a script means that was to give a file."""
+    if status is None:
+        raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
+    if status == NO_FILE:
+        raise RemoteFileMissing(f"{subject}: there is no such file.")
+    if status == NO_RIGHT:
+        raise PermissionOnBoard(f"{subject}: it may not be read.")
+    if status != 0:
+        raise TransferError(f"{subject}: cat ended with status {status}.")
+
+
 class SshBoard:
     """A board behind an sshd (implements `deploy.board.protocol.Board`).
 
@@ -182,14 +194,7 @@ class SshBoard:
             status = self._run(f"{may_be_read}; {not_much}{copy}", deadline, file.write)
             if status == MUCH and many is not None:
                 status = self.run_with_file(copy, deadline, sink=file, size=many)
-        if status is None:
-            raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
-        if status == NO_FILE:
-            raise RemoteFileMissing(f"{subject}: there is no such file.")
-        if status == NO_RIGHT:
-            raise PermissionOnBoard(f"{subject}: it may not be read.")
-        if status != 0:
-            raise TransferError(f"{subject}: cat ended with status {status}.")
+        check_reading(status, subject)
 
     def connect(self, deadline: Deadline) -> SshLink:
         """The board's connection, made when there is none (any more). Raises as `SshLink.open`."""
@@ -209,11 +214,12 @@ class SshBoard:
         deadline: Deadline,
         on_output: Callable[[bytes], object] = lambda chunk: None,
         *,
+        on_errors: Callable[[bytes], object] | None = None,
         source: IO[bytes] | None = None,
         sink: IO[bytes] | None = None,
         size: int | None = None,
     ) -> int | None:
-        """Runs a script that reads the rest of the file `source` or fills `sink`; its status, None when the link ended.
+        """Runs a script that reads the rest of the file `source` or adds to `sink`; its status, None when the link ended.
 
         Many bytes (`size`, when they are no file's) go by the system's own ssh. Raises DeadlineExpired, LostConnection.
         """
@@ -225,7 +231,13 @@ class SshBoard:
                 source.seek(start)
             refusal = link.refusal
             status = link.run_with_file(
-                command, size=count or 0, deadline=deadline, on_output=on_output, source=source, sink=sink
+                command,
+                size=count or 0,
+                deadline=deadline,
+                on_output=on_output,
+                on_errors=on_errors,
+                source=source,
+                sink=sink,
             )
             if link.refusal is not refusal:
                 self._tell_of_refusal(link)

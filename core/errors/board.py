@@ -100,7 +100,7 @@ class HostKeyNotTrusted(BoardError):
     """The host that answers for an SSH board shows a key that is not known, or not the one that is known."""
 
     code = "OHF7013"
-    default_remedy = "Compare the key that is shown with that of the board, then accept it once with --accept-new."
+    default_remedy = "Compare the key that is shown with that of the board, then accept it once: `ohforge board.info --board BOARD --accept-new`."
 
 
 class LabUnreached(Failure):

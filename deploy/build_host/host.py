@@ -127,7 +127,7 @@ class BuildHost:
         seconds = self._session.settings.timeouts.transfer
         deadline = deadline or Deadline.after(seconds, f"an answer of the build host {self.serial}")
         if self._opened is None or not self._opened.is_open:
-            self._opened = SshLink.open(self.serial)
+            self._opened = SshLink.open(self.serial, deadline=deadline)
         # The helper is an argument, so that its input is free for what is sent.
         command = shlex.join(["/bin/sh", "-c", FIND_PYTHON, HELPER(encoding="utf-8"), *words])
         return self._opened.run_with_feed(f"exec {command}", feed, size=size, deadline=deadline, on_output=on_output)

@@ -84,6 +84,18 @@ def said_no(subject: str, text: str) -> OhforgeError:
     return error(f"{subject}: {text}.")
 
 
+def check_reading(status: int | None, subject: str) -> None:
+    """Raises what the status of a script means that was to give a file."""
+    if status is None:
+        raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
+    if status == NO_FILE:
+        raise RemoteFileMissing(f"{subject}: there is no such file.")
+    if status == NO_RIGHT:
+        raise PermissionOnBoard(f"{subject}: it may not be read.")
+    if status != 0:
+        raise TransferError(f"{subject}: cat ended with status {status}.")
+
+
 class SshBoard:
     """A board behind an sshd (implements `deploy.board.protocol.Board`).
 
@@ -111,6 +123,8 @@ class SshBoard:
         self._opening = threading.Lock()
         self._gone_at = float("-inf")
         """When attempts to connect were in vain the last time."""
+        self._gone: BoardOffline | None = None
+        """Why they were."""
         self.serial = serial
         self.lender: Lender | None = None
 
@@ -181,14 +195,7 @@ class SshBoard:
             status = self._run(f"{may_be_read}; {not_much}{copy}", deadline, file.write)
             if status == MUCH and many is not None:
                 status = self.run_with_file(copy, deadline, sink=file, size=many)
-        if status is None:
-            raise LostConnection(f"{subject}: the link ended; only a part has arrived.")
-        if status == NO_FILE:
-            raise RemoteFileMissing(f"{subject}: there is no such file.")
-        if status == NO_RIGHT:
-            raise PermissionOnBoard(f"{subject}: it may not be read.")
-        if status != 0:
-            raise TransferError(f"{subject}: cat ended with status {status}.")
+        check_reading(status, subject)
 
     def connect(self, deadline: Deadline) -> SshLink:
         """The board's connection, made when there is none (any more). Raises as `SshLink.open`."""
@@ -208,11 +215,12 @@ class SshBoard:
         deadline: Deadline,
         on_output: Callable[[bytes], object] = lambda chunk: None,
         *,
+        on_errors: Callable[[bytes], object] | None = None,
         source: IO[bytes] | None = None,
         sink: IO[bytes] | None = None,
         size: int | None = None,
     ) -> int | None:
-        """Runs a script that reads the rest of the file `source` or fills `sink`; its status, None when the link ended.
+        """Runs a script that reads the rest of the file `source` or adds to `sink`; its status, None when the link ended.
 
         Many bytes (`size`, when they are no file's) go by the system's own ssh. Raises DeadlineExpired, LostConnection.
         """
@@ -224,7 +232,13 @@ class SshBoard:
                 source.seek(start)
             refusal = link.refusal
             status = link.run_with_file(
-                command, size=count or 0, deadline=deadline, on_output=on_output, source=source, sink=sink
+                command,
+                size=count or 0,
+                deadline=deadline,
+                on_output=on_output,
+                on_errors=on_errors,
+                source=source,
+                sink=sink,
             )
             if link.refusal is not refusal:
                 self._tell_of_refusal(link)
@@ -277,26 +291,34 @@ class SshBoard:
 
     def _link(self, deadline: Deadline) -> SshLink:
         """The connection, made when there is none (any more)."""
-        with self._opening:
+        if not self._opening.acquire(timeout=deadline.remaining):
+            raise deadline.error()
+        try:
             if self._opened is None or not self._opened.is_open:
                 self.close()
                 self._opened = self._open(deadline)
             return self._opened
+        finally:
+            self._opening.release()
 
     def _open(self, deadline: Deadline) -> SshLink:
         is_gone = time.monotonic() - self._gone_at < GONE_SECONDS
+        if is_gone and self._gone is not None and deadline.expired:
+            raise BoardOffline(self._gone.message, remedy=self._gone.remedy)
         seconds = GONE_CONNECT_SECONDS if is_gone else CONNECT_SECONDS
         for pause in (*(() if is_gone else ATTEMPTS.pauses()), None):
             began = time.monotonic()
             try:
-                return SshLink.open(self.serial, accept_new=self._accept_new, connect_seconds=seconds)
+                return SshLink.open(
+                    self.serial, deadline=deadline, accept_new=self._accept_new, connect_seconds=seconds
+                )
             except BoardOffline as offline:
                 # Who keeps silent is not being started.
-                if pause is None or deadline.expired or time.monotonic() - began > CONNECT_SECONDS / 2:
-                    self._gone_at = time.monotonic()
+                if pause is None or deadline.remaining <= pause or time.monotonic() - began > CONNECT_SECONDS / 2:
+                    self._gone_at, self._gone = time.monotonic(), offline
                     raise
                 self._session.console.detail(f"{offline.message} Trying again.")
-                time.sleep(min(pause, deadline.remaining))
+                time.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
     def _ask_folder(self, usual: str) -> str:

@@ -60,20 +60,33 @@ class SshLink:
         threading.Thread(target=self._watch, daemon=True).start()
 
     @classmethod
-    def open(cls, serial: str, *, accept_new: bool = False, connect_seconds: float = CONNECT_SECONDS) -> SshLink:
+    def open(
+        cls, serial: str, *, deadline: Deadline, accept_new: bool = False, connect_seconds: float = CONNECT_SECONDS
+    ) -> SshLink:
         """Logs in at the board of that serial, by way of the computers that the user's configuration names.
 
         With `accept_new` the key of a host that is not known is noted and trusted from then on. `connect_seconds` are
         for each computer to take the connection, before anything is said.
-        Raises BoardOffline, BoardUnauthorised, HostKeyNotTrusted, ConfigurationError.
+        Raises BoardOffline, also when that is not done by `deadline`, BoardUnauthorised, HostKeyNotTrusted, ConfigurationError;
+        DeadlineExpired when it was over before.
         """
+        if deadline.expired:
+            raise deadline.error()
         clients: list[paramiko.SSHClient] = []
         target = resolve(serial)
         way = [*(resolve(name) for name in target.through), target]
         try:
             for hop in way:
                 before = clients[-1] if clients else None
-                clients.append(log_in(hop, before, accept_new=accept_new, connect_seconds=connect_seconds))
+                client = log_in(
+                    hop,
+                    before,
+                    serial=serial,
+                    deadline=deadline,
+                    accept_new=accept_new,
+                    connect_seconds=connect_seconds,
+                )
+                clients.append(client)
         except BaseException:
             _close_all(clients)
             raise
@@ -155,27 +168,37 @@ class SshLink:
         size: int,
         deadline: Deadline,
         on_output: Callable[[bytes], object] = lambda chunk: None,
+        on_errors: Callable[[bytes], object] | None = None,
         source: IO[bytes] | None = None,
         sink: IO[bytes] | None = None,
     ) -> int | None:
-        """Runs a command line that reads `source`, from where that stands, or fills `sink`; its status as `run` tells it.
+        """Runs a command line that reads `source` or fills `sink`, from where that stands; its status as `run` tells it.
 
-        `size` is how many bytes that will be: many go by the system's ssh, if that is let in where this connection was.
+        With `on_errors` that gets what comes on standard error. `size` is how many bytes that will be: many go by the system's
+        ssh, if that is let in where this connection was.
         """
         if self._openssh is not None and size >= MANY:
-            start = source.tell() if source is not None else 0
+            file = source or sink
+            start = file.tell() if file is not None else 0
             try:
-                return self._openssh.run(command, deadline=deadline, on_output=on_output, source=source, sink=sink)
+                return self._openssh.run(
+                    command,
+                    deadline=deadline,
+                    on_output=on_output,
+                    on_errors=on_errors or (lambda chunk: None),
+                    source=source,
+                    sink=sink,
+                )
             except NotLetIn as refusal:
                 self._openssh, self.refusal = None, refusal
-                if source is not None:
-                    source.seek(start)
+                if file is not None:
+                    file.seek(start)
                 if sink is not None:
-                    sink.seek(0)
                     sink.truncate()
         # One that is empty ends the input of a file that is.
         feed = () if source is None else itertools.chain([b""], iter(functools.partial(source.read, BLOCK), b""))
-        return self.run(command, deadline=deadline, on_output=on_output if sink is None else sink.write, feed=feed)
+        take = on_output if sink is None else sink.write
+        return self.run(command, deadline=deadline, on_output=take, on_errors=on_errors, feed=feed)
 
     def run_with_feed(
         self,

@@ -7,10 +7,14 @@ import contextlib
 import hashlib
 import logging
 import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.deadline import Deadline
 from core.errors import BoardError, BoardOffline, BoardUnauthorised, HostKeyNotTrusted, OhforgeError
+from deploy.board.script import quote
 from deploy.ssh.address import Hop
 
 if TYPE_CHECKING:
@@ -18,20 +22,28 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 20.0
 LOOPBACK = "127.0.0.1"
-NO_GREETING = ("Error reading SSH protocol banner", "No existing session")
-"""What paramiko says of somebody who answers nothing."""
+NO_ANSWER = ("No existing session", "Authentication timeout")
+"""What paramiko says of somebody who does not answer any more."""
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """Which need no further pass over the data for their integrity."""
 
 
-def log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool, connect_seconds: float) -> paramiko.SSHClient:
-    """A connection to `hop` through `way`, which is logged in to; see `deploy.ssh.link.SshLink.open`."""
+def log_in(
+    hop: Hop,
+    way: paramiko.SSHClient | None,
+    *,
+    serial: str,
+    deadline: Deadline,
+    accept_new: bool,
+    connect_seconds: float,
+) -> paramiko.SSHClient:
+    """A connection to `hop` through `way`, on the way to the board of that serial; see `deploy.ssh.link.SshLink.open`."""
     import paramiko
 
     class Policy(paramiko.MissingHostKeyPolicy):
         def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
             if not accept_new:
-                raise _unknown_key(hop, key)
+                raise _unknown_key(hop, key, serial)
             _note_key(hop, key)
 
     # It logs the tracebacks of errors that are raised here too.
@@ -43,22 +55,28 @@ def log_in(hop: Hop, way: paramiko.SSHClient | None, *, accept_new: bool, connec
             client.load_system_host_keys(file)
     client.set_missing_host_key_policy(Policy())
     try:
-        client.connect(
-            hop.known_as,
-            username=hop.user,
-            sock=_connect(hop, way, connect_seconds),
-            key_filename=[key for key in hop.keys if Path(key).is_file()] or None,  # type: ignore[arg-type]  # or several
-            timeout=CONNECT_SECONDS,
-            banner_timeout=CONNECT_SECONDS,
-            auth_timeout=CONNECT_SECONDS,
-            transport_factory=_make_transport,
-        )
+        link = _connect(hop, way, min(connect_seconds, deadline.remaining))
+        seconds = min(CONNECT_SECONDS, deadline.remaining)
+        with _given_up_at(deadline, client):
+            client.connect(
+                hop.known_as,
+                username=hop.user,
+                sock=link,
+                key_filename=[key for key in hop.keys if Path(key).is_file()] or None,  # type: ignore[arg-type]  # or several
+                timeout=seconds,
+                banner_timeout=seconds,
+                auth_timeout=seconds,
+                transport_factory=_make_transport,
+            )
     except OhforgeError:
         close(client)
         raise
     except Exception as error:
+        transport = client.get_transport()
+        greeted = transport is not None and bool(transport.remote_version)
+        is_late = deadline.expired or str(error).startswith(NO_ANSWER)
         close(client)
-        raise _refusal(hop, error) from None
+        raise _refusal(hop, error, serial, greeted=greeted, is_late=is_late) from None
     return client
 
 
@@ -72,6 +90,23 @@ def close(client: paramiko.SSHClient) -> None:
         transport.join(CONNECT_SECONDS)  # It reads from the program, and asks it to end.
         with transport.sock.process as program:
             program.kill()
+
+
+@contextlib.contextmanager
+def _given_up_at(deadline: Deadline, client: paramiko.SSHClient) -> Iterator[None]:
+    """Ends the connection when the block takes longer: paramiko's own limits are for each step and each key."""
+
+    def end() -> None:
+        if (transport := client.get_transport()) is not None:
+            transport.close()
+
+    timer = threading.Timer(deadline.remaining, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _make_transport(*args: object, **options: object) -> paramiko.Transport:
@@ -106,7 +141,7 @@ def _connect(hop: Hop, way: paramiko.SSHClient | None, seconds: float) -> socket
         ) from None
 
 
-def _refusal(hop: Hop, error: Exception) -> OhforgeError:
+def _refusal(hop: Hop, error: Exception, serial: str, *, greeted: bool, is_late: bool) -> OhforgeError:
     import paramiko
 
     where = f"{hop.user}@{hop.host}:{hop.port}"
@@ -114,13 +149,14 @@ def _refusal(hop: Hop, error: Exception) -> OhforgeError:
         return HostKeyNotTrusted(
             f"{hop.known_as} shows another key than the one that is known: {fingerprint(error.key)} instead of "
             f"{fingerprint(error.expected_key)}. Somebody may be listening, or the system was installed anew.",
-            remedy=f"When you know why: `ssh-keygen -R '{hop.known_as}'`, then once with --accept-new.",
+            remedy=f"When you know why: `ssh-keygen -f {quote(_file_that_knows(hop))} -R {quote(hop.known_as)}`, then once "
+            f"{_accepting(serial)}.",
         )
     if isinstance(error, paramiko.PasswordRequiredException):
         return BoardUnauthorised(
             f"{where}: a private key has a passphrase.", remedy="Give it to ssh-agent with ssh-add."
         )
-    if isinstance(error, paramiko.AuthenticationException):
+    if isinstance(error, paramiko.AuthenticationException) and not is_late:
         return BoardUnauthorised(
             f"{where} does not let this user in: {reason(error)}.",
             remedy=f"Put a key of yours there with `ssh-copy-id -p {hop.port} {hop.user}@{hop.host}`, or give it to ssh-agent.",
@@ -131,7 +167,8 @@ def _refusal(hop: Hop, error: Exception) -> OhforgeError:
             remedy="Make one with ssh-keygen, or name it as IdentityFile in ~/.ssh/config.",
         )
     if isinstance(error, OSError | EOFError | paramiko.SSHException):
-        why = "no greeting of an sshd came" if str(error).startswith(NO_GREETING) else reason(error)
+        why = "it does not go on with logging in" if is_late else reason(error)
+        why = why if greeted else "no greeting of an sshd came"
         return BoardOffline(
             f"{where} does not speak SSH with us: {why}.",
             remedy="See with `ssh -v` to the same address what is there.",
@@ -145,11 +182,27 @@ def fingerprint(key: paramiko.PKey) -> str:
     return f"SHA256:{digest} ({key.get_name()})"
 
 
-def _unknown_key(hop: Hop, key: paramiko.PKey) -> HostKeyNotTrusted:
+def _unknown_key(hop: Hop, key: paramiko.PKey, serial: str) -> HostKeyNotTrusted:
     return HostKeyNotTrusted(
         f"The key of {hop.known_as} is not known: {fingerprint(key)}.",
-        remedy="Compare it with `ssh-keygen -lf` of the key there, then accept it once: ohforge board.info --board … --accept-new.",
+        remedy=f"Compare it with `ssh-keygen -lf` of the key there, then accept it once: {_accepting(serial)}.",
     )
+
+
+def _accepting(serial: str) -> str:
+    """What accepts the keys on the way to a board, to the host of one, or to a build host: for all that is one command."""
+    return f"`ohforge board.info --board {quote(serial)} --accept-new`"
+
+
+def _file_that_knows(hop: Hop) -> str:
+    """The first of the files of known hosts in which a key of `hop` stands."""
+    import paramiko
+
+    for file in hop.known_hosts:
+        with contextlib.suppress(OSError):
+            if paramiko.HostKeys(file).lookup(hop.known_as) is not None:
+                return file
+    return hop.known_hosts[0]
 
 
 def _note_key(hop: Hop, key: paramiko.PKey) -> None:

@@ -97,17 +97,18 @@ class OpenSsh:
         *,
         deadline: Deadline,
         on_output: Callable[[bytes], object] | None = None,
+        on_errors: Callable[[bytes], object] = lambda chunk: None,
         source: IO[bytes] | None = None,
         sink: IO[bytes] | None = None,
     ) -> int | None:
         """Runs a command line of the other side's shell; its status, None when that never came.
 
-        It reads `source` from where that stands, and writes to `sink`, or to `on_output`. Raises NotLetIn when it was not begun,
-        and then nothing was written; DeadlineExpired.
+        It reads `source` from where that stands, and writes to `sink`, or to `on_output`; what it, and ssh, say on standard
+        error comes to `on_errors`. Raises NotLetIn when it was not begun, and then nothing was written; DeadlineExpired.
         """
         token = f"OHF{secrets.token_hex(8)}"
         words = f"echo {token} >&2; {command}"
-        said = _Said(token=token.encode())
+        said = _Said(token=token.encode(), hand_on=on_errors)
         limit = _UntilBegun(
             at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, whole=deadline, said=said
         )
@@ -191,9 +192,10 @@ def _quoted(text: str) -> str:
 
 @dataclass(kw_only=True)
 class _Said:
-    """What comes on standard error: a token when the command begins, and before it what ssh says."""
+    """What comes on standard error: a token when the command begins, and before it what ssh says. What follows is handed on."""
 
     token: bytes
+    hand_on: Callable[[bytes], object]
     text: bytes = b""
     begun: bool = False
     started: float = field(default_factory=time.monotonic)
@@ -201,7 +203,10 @@ class _Said:
     def add(self, chunk: bytes) -> None:
         if not self.begun:
             self.text += chunk
-            self.begun = self.token in self.text
+            _, begins, chunk = self.text.partition(self.token)
+            self.begun = bool(begins)
+        if self.begun:
+            self.hand_on(chunk)
 
     @property
     def reason(self) -> str:

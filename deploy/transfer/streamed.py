@@ -102,6 +102,21 @@ def send_streamed(
             )
 
 
+def bring_on(session: Session, bring: Callable[[], str], there: Callable[[], int]) -> str:
+    """What `bring` says in the end, which is called again while it says nothing, or the link is lost but more has come `there`."""
+    losses, most = 0, 0
+    while True:
+        try:
+            if said := bring():
+                return said
+        except LostConnection as lost:
+            losses = losses + 1 if there() <= most else 1
+            most = max(most, there())
+            if losses > TRIES:
+                raise
+            session.console.warn(f"{lost.message} Going on from what is there.")
+
+
 @dataclass(kw_only=True)
 class _Push:
     """One file on its way. `there` is how many bytes have arrived, as far as is known here."""
@@ -126,20 +141,9 @@ class _Push:
         self.folder = parts_folder(self.file)
 
     def run(self) -> Grown:
-        losses, most = 0, 0
-        while True:
-            try:
-                found_as = self._bring()
-            except LostConnection as lost:
-                losses = losses + 1 if self.there <= most else 1
-                most = max(most, self.there)
-                if losses > TRIES:
-                    raise
-                self.session.console.warn(f"{lost.message} Going on from what is there.")
-                continue
-            if found_as:
-                self.done = True
-                return Grown(bytes_sent=self.sent, found_as=found_as, proven=found_as != self.file.sha256)
+        found_as = bring_on(self.session, self._bring, lambda: self.there)
+        self.done = True
+        return Grown(bytes_sent=self.sent, found_as=found_as, proven=found_as != self.file.sha256)
 
     def _bring(self) -> str:
         """Where the file lies when all of it is there; empty when that must be tried again. Raises LostConnection."""
@@ -280,7 +284,7 @@ class _Push:
             return hash_part(self.file.local, offset, self.file.size, "md5")
         return part.result() if part is not None else self.file.sha256
 
-    def _stream(self, script: str, offset: int) -> _Answer:
+    def _stream(self, script: str, offset: int) -> Answer:
         """Sends the bytes from `offset` on. Raises LostConnection."""
         name, count = self.file.local.name, self.file.size - offset
         sending = self.deadline.within(60 + count / SLOWEST_LINK, f"{name} on its way to board {self.board.serial}")
@@ -288,7 +292,13 @@ class _Push:
         watch = StallWatch(
             session=self.session, serial=self.board.serial, name=name, size=self.file.size, ask=self._ask_size, end=end
         )
-        answer = _Answer(watch=watch, on_size=self._tell)
+
+        def tell(there: int) -> None:
+            self.there = there
+            watch.hear(there)
+            self.reach(min(there, self.file.size))
+
+        answer = Answer(on_size=tell)
         with self.file.local.open("rb", buffering=0) as source, watch.watching():
             source.seek(offset)
             status = self.board.run_with_file(script, end.hold(sending), answer.take, source=source)
@@ -296,10 +306,6 @@ class _Push:
         if status is None:
             raise LostConnection(f"Board {self.board.serial}: the link ended while {name} was being sent.")
         return answer
-
-    def _tell(self, there: int) -> None:
-        self.there = there
-        self.reach(min(there, self.file.size))
 
     def _ask_size(self) -> int | None:
         """How many bytes are there; None when the board does not say."""
@@ -323,11 +329,10 @@ class _Push:
 
 
 @dataclass(kw_only=True)
-class _Answer:
-    """What the board says while it writes: in the end the hash of what came, and the bytes that are there."""
+class Answer:
+    """What the board says while it writes or reads: in the end the hash of that, and the bytes that are there."""
 
-    watch: StallWatch
-    on_size: Callable[[int], None]
+    on_size: Callable[[int], None] = lambda there: None
     hash: str = ""
     size: int = 0
     said: list[str] = field(default_factory=list)
@@ -338,7 +343,6 @@ class _Answer:
         for line in lines:
             word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
             if word == "there" and rest.isdigit():
-                self.watch.hear(int(rest))
                 self.on_size(int(rest))
             elif word == "hash" and rest:
                 self.hash, _, size = rest.partition(" ")

@@ -22,6 +22,7 @@ from core.errors import (
     BoardOffline,
     DeadlineExpired,
     HdcNotFound,
+    HostKeyNotTrusted,
     LostConnection,
     NoBoard,
     NotEnoughSpace,
@@ -50,6 +51,7 @@ from tests.support.board_runs import SERIAL, TMP, read_record, soon
 from tests.support.lab_host import LabHost
 from tests.support.leases import others, put
 from tests.support.served import run_of_server, write_server
+from tests.support.typed import type_commands
 from tests.support.waiting import LONG_ENOUGH, wait_until
 
 # commands ------------------------------------------------------------------------------------------
@@ -69,6 +71,14 @@ def test_a_host_without_hdc_says_what_to_set(session: Session) -> None:
     with pytest.raises(HdcNotFound, match="/opt/nowhere/hdc") as caught:
         choose_board(session.with_settings(boards={"bench": entry}), "bench")
     assert "ohforge.boards.NAME.hdc" in caught.value.remedy
+
+
+def test_what_is_said_of_a_host_whose_key_is_not_known_can_be_typed_and_lets_in(session: Session, laptop: Path) -> None:
+    (laptop / ".ssh/known_hosts").unlink()
+    with pytest.raises(HostKeyNotTrusted) as caught:
+        choose_board(session, "bench")
+    type_commands(caught.value.remedy)
+    assert choose_board(session, "bench").shell("true", deadline=soon()).exit_code == 0
 
 
 def test_a_program_ends_on_the_board_at_its_deadline(board: HdcBoard, host: LabHost) -> None:

@@ -31,6 +31,7 @@ from deploy.build_host.build import build_on, stop_on, would_build_on
 from native.artifact.artifact import Artifact, read_artifact
 from native.build.ensure import BuildOutcome, BuildRequest, ensure_built
 from tests.integration.deploy.build_host.conftest import Host
+from tests.support.typed import type_commands
 from tests.support.waiting import is_alive, wait_until
 from toolchains.host_toolchain import ToolchainChoice
 
@@ -292,10 +293,12 @@ def test_a_file_that_was_changed_after_the_build_is_not_taken(waiting: Project, 
 
 
 def test_a_host_that_is_not_known_is_shown_with_its_key_and_the_way_to_accept_it(project: Project, here: Path) -> None:
+    known = (here / ".ssh/known_hosts").read_text().split()[:3]
     (here / ".ssh/known_hosts").unlink()
     with pytest.raises(HostKeyNotTrusted, match="SHA256:") as caught:
         project.build()
-    assert "--accept-new" in caught.value.remedy
+    type_commands(caught.value.remedy)
+    assert (here / ".ssh/known_hosts").read_text().split() == known
 
 
 def test_a_host_without_a_python_is_told_with_what_to_install(

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from core.patience import Patience
 from core.session import Session
 from core.settings import BoardEntry
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
+from deploy.transfer import chunks
 from tests.shared.faulty_link import FaultyLink, faulty_link
 from tests.support.lab_host import know_host
 from tests.support.sshd import SSHD, LoopbackSshd, loopback_sshd
+
+SIZE = 24_000_000
+IN_FLIGHT = 12_000_000
+"""At most so much is on its way when a link is cut: SSH's window of 2 MB, and what the system keeps for sockets."""
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +71,31 @@ def link(sshd: LoopbackSshd, home: Path) -> Iterator[FaultyLink]:
             path = home / ".ssh" / file
             path.write_text(path.read_text().replace(str(sshd.port), str(link.port)))
         yield link
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a megabyte and more are large."""
+    monkeypatch.setattr(chunks, "CHUNKED_FROM", 1_000_000)
+    monkeypatch.setattr("deploy.ssh.link.MANY", 1_000_000)
+    monkeypatch.setattr("deploy.ssh.board.ATTEMPTS", Patience(pause=0.1, growth=2, times=2))
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> bytes:
+    content = os.urandom(SIZE)
+    (tmp_path / "model").write_bytes(content)
+    return content
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in which each command line of ``ssh`` becomes a line, before the real one is started."""
+    real, notes = shutil.which("ssh"), tmp_path / "calls"
+    assert real is not None
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ssh").write_text(f'#!/bin/sh\necho $(echo "$*") >>{notes}\nexec {real} "$@"\n')
+    (tmp_path / "bin/ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    notes.touch()
+    return notes

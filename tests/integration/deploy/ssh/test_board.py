@@ -30,6 +30,7 @@ from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
 from tests.support.board_runs import soon
 from tests.support.sshd import LoopbackSshd, make_key
+from tests.support.typed import type_commands
 from tests.support.waiting import wait_until
 
 # commands ------------------------------------------------------------------------------------------
@@ -156,15 +157,29 @@ def test_a_key_that_is_not_known_is_shown_and_trusted_only_when_that_is_asked_fo
     assert subprocess.run(known, capture_output=True, check=False, timeout=60).returncode == 0
 
 
-def test_another_key_than_the_known_one_is_never_trusted(
+def test_what_is_said_of_an_unknown_key_on_the_way_can_be_typed_and_lets_in(session: Session, home: Path) -> None:
+    configuration = home / ".ssh/config"
+    inner = configuration.read_text().replace("lab gate", "inner") + "  ProxyJump gate\n"
+    configuration.write_text(configuration.read_text() + inner)
+    (home / ".ssh/known_hosts").unlink()
+    with pytest.raises(HostKeyNotTrusted) as caught:
+        choose_board(session, "ssh://inner").shell("true", deadline=soon())
+    type_commands(caught.value.remedy)
+    assert choose_board(session, "ssh://inner").shell("true", deadline=soon()).exit_code == 0
+
+
+def test_another_key_than_the_known_one_is_never_trusted_until_that_is_forgotten(
     session: Session, sshd: LoopbackSshd, home: Path, tmp_path: Path
 ) -> None:
     make_key(tmp_path / "other")
     other = (tmp_path / "other.pub").read_text()
-    (home / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{sshd.port} {other}")
+    (home / ".ssh/known_hosts").unlink()
+    (home / ".ssh/known_hosts2").write_text(f"[127.0.0.1]:{sshd.port} {other}")
     for accept_new in (False, True):
-        with pytest.raises(HostKeyNotTrusted, match="another key"):
+        with pytest.raises(HostKeyNotTrusted, match="another key") as caught:
             choose_board(session, "ssh://lab", accept_new=accept_new).shell("true", deadline=soon())
+    type_commands(caught.value.remedy)
+    assert choose_board(session, "ssh://lab").shell("true", deadline=soon()).exit_code == 0
 
 
 def test_who_has_no_key_for_the_board_is_told_how_to_get_in(

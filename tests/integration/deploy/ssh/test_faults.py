@@ -24,7 +24,7 @@ from tests.support.run_requests import make_request
 AFTER = 60_000
 """Bytes that pass before a fault comes: more than it takes to log in, less than each operation moves."""
 SIZE = 200_000
-OPERATIONS = ("shell", "push", "push of a large file", "pull", "run")
+OPERATIONS = ("shell", "push", "push of a large file", "pull", "pull of a large file", "run")
 
 
 def documented() -> dict[tuple[str, str], str]:
@@ -39,6 +39,7 @@ def documented() -> dict[tuple[str, str], str]:
 TABLE = documented()
 ALWAYS = (
     ("cut", "push of a large file"),
+    ("cut", "pull of a large file"),
     ("frozen", "shell"),
     ("a byte is changed", "push of a large file"),
     ("slow", "push"),
@@ -70,14 +71,14 @@ def operations(
         place_files(session, board, [FileToPlace(local=file, name="file")], str(there.parent))
         return is_whole(there)
 
-    def push_large() -> bool:
-        monkeypatch.setattr(chunks, "CHUNKED_FROM", SIZE)
-        monkeypatch.setattr("deploy.ssh.link.MANY", SIZE // 4)
-        return push()
-
     def pull() -> bool:
         pull_files(session, board, [str(file)], back)
         return is_whole(back)
+
+    def large(ends: Callable[[], bool]) -> bool:
+        monkeypatch.setattr(chunks, "CHUNKED_FROM", SIZE)
+        monkeypatch.setattr("deploy.ssh.link.MANY", SIZE // 4)
+        return ends()
 
     def run() -> bool:
         program = tmp_path / "program"
@@ -94,7 +95,8 @@ def operations(
 
         return call
 
-    return {name: whatever(ends) for name, ends in zip(OPERATIONS, (shell, push, push_large, pull, run), strict=True)}
+    each = (shell, push, lambda: large(push), pull, lambda: large(pull), run)
+    return {name: whatever(ends) for name, ends in zip(OPERATIONS, each, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,7 @@ def test_what_a_fault_of_the_link_does_is_what_the_table_says(
     check(link, board, operations, fault, operation)
 
 
+@pytest.mark.parametrize("operation", ["push of a large file", "pull of a large file"])
 @pytest.mark.parametrize("fault", ["cut", "a byte is changed"])
 def test_what_a_fault_does_to_a_large_file_is_the_same_where_no_ssh_is_installed(
     link: FaultyLink,
@@ -118,9 +121,10 @@ def test_what_a_fault_does_to_a_large_file_is_the_same_where_no_ssh_is_installed
     operations: dict[str, Callable[[], bool]],
     monkeypatch: pytest.MonkeyPatch,
     fault: str,
+    operation: str,
 ) -> None:
     monkeypatch.setattr("deploy.ssh.openssh.shutil.which", lambda name: None)
-    check(link, board, operations, fault, "push of a large file")
+    check(link, board, operations, fault, operation)
 
 
 def check(

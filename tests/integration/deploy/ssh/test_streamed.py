@@ -14,50 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import ContentDiffers, LostConnection, NoSpaceOnBoard, OhforgeError, SourceError, TransferError
-from core.patience import Patience
+from core.errors import ContentDiffers, NoSpaceOnBoard, OhforgeError, SourceError, TransferError
 from core.session import PROJECT, Session
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
-from deploy.transfer import chunks, streamed
+from deploy.transfer import streamed
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import push_files
+from tests.integration.deploy.ssh.conftest import IN_FLIGHT, SIZE
 from tests.shared.faulty_link import FaultyLink
 from tests.support.board_runs import soon
+from tests.support.processes import processes_about
 from tests.support.sshd import LoopbackSshd, loopback_sshd
 from tests.support.transfers import flip_byte, parts_of
 from tests.support.waiting import wait_until
 
-SIZE = 24_000_000
-IN_FLIGHT = 12_000_000
-"""At most so much is on its way when a link is cut: SSH's window of 2 MB, and what the system keeps for sockets."""
-
-
-@pytest.fixture(autouse=True)
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNKED_FROM", 1_000_000)
-    monkeypatch.setattr("deploy.ssh.link.MANY", 1_000_000)
-    monkeypatch.setattr("deploy.ssh.board.ATTEMPTS", Patience(pause=0.1, growth=2, times=2))
-
-
-@pytest.fixture
-def content(tmp_path: Path) -> bytes:
-    content = os.urandom(SIZE)
-    (tmp_path / "model").write_bytes(content)
-    return content
-
-
-@pytest.fixture
-def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file in which each command line of ``ssh`` becomes a line, before the real one is started."""
-    real, notes = shutil.which("ssh"), tmp_path / "calls"
-    assert real is not None
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/ssh").write_text(f'#!/bin/sh\necho $(echo "$*") >>{notes}\nexec {real} "$@"\n')
-    (tmp_path / "bin/ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    notes.touch()
-    return notes
+pytestmark = pytest.mark.usefixtures("large")
 
 
 def push(session: Session, board: SshBoard, tmp_path: Path) -> int:
@@ -245,18 +217,6 @@ def test_a_push_goes_on_by_a_new_link_by_itself(
     assert arrived(tmp_path) == content
 
 
-def test_a_pull_that_is_cut_leaves_no_file(
-    session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
-) -> None:
-    board.shell("true", deadline=soon())
-    link.fault("cut", SIZE // 2)
-    with pytest.raises(LostConnection):
-        pull_files(session, board, [f"{tmp_path}/model"], tmp_path / "back")
-    assert not list(tmp_path.glob("*back*"))
-    pull_files(session, board, [f"{tmp_path}/model"], tmp_path / "back")
-    assert (tmp_path / "back").read_bytes() == content
-
-
 def test_a_part_that_is_not_what_the_file_begins_with_is_sent_anew(
     session: Session,
     board: SshBoard,
@@ -383,15 +343,6 @@ def test_a_push_that_is_ended_leaves_nothing_running_and_goes_on_where_it_was(
     assert 2_000_000 < there < SIZE
     assert push(session, board, tmp_path) == SIZE - there
     assert arrived(tmp_path) == content
-
-
-def processes_about(word: str) -> list[str]:
-    """Command lines of this computer, which is the board too, that have a word: those of ssh have the script."""
-    lines = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            lines.append(file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
-    return [line for line in lines if word in line]
 
 
 def test_a_writer_whose_link_is_dead_is_ended_by_the_next_push(

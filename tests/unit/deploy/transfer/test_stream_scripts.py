@@ -1,4 +1,4 @@
-"""The scripts by which a stream is written on a board, in the shells that boards have, with toybox or with usual tools."""
+"""The scripts by which a stream is written and read on a board, in the shells that boards have, with toybox or with usual tools."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.board.render import render_script
+from deploy.ssh.board import NO_FILE, NO_RIGHT
 from deploy.transfer.streamed import BROKEN_OFF, BY_PYTHON, PYTHONS
 from tests.support.waiting import wait_until
 
@@ -32,14 +33,14 @@ class Board:
         self._pythons = pythons
         self.store.mkdir()
 
-    def start(self, name: str, **values: object) -> subprocess.Popen[bytes]:
+    def start(self, name: str, errors: int = subprocess.STDOUT, **values: object) -> subprocess.Popen[bytes]:
         fixed = {"store": str(self.store), "folder": "ab.parts"}
         script = render_script(name, **fixed, **values)
         return subprocess.Popen(
             [*self._words, "-c", script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             env=self._environment,
             start_new_session=True,
         )
@@ -113,3 +114,48 @@ def test_only_one_writes_and_it_is_ended_when_it_is_left_behind(board: Board) ->
         assert board.begin(end="me-1") == "at 0\n"
         assert left_behind.wait(timeout=60) == -9
     assert board.run("write_stream", CONTENT, **board.writer(0)) == f"hash {hash_of(CONTENT)} {len(CONTENT)}\n"
+
+
+def read(board: Board, file: Path, offset: int = 0) -> subprocess.Popen[bytes]:
+    values = {"file": str(file), "offset": offset, "agents": [], "large": 100_000}
+    return board.start("read_stream", subprocess.PIPE, **values, no_file=NO_FILE, no_right=NO_RIGHT)
+
+
+@pytest.mark.parametrize("offset", [0, 1, len(CONTENT)])
+def test_a_file_comes_from_a_byte_on_with_the_hash_of_all_of_it(board: Board, tmp_path: Path, offset: int) -> None:
+    file = tmp_path / "it's one"
+    file.write_bytes(CONTENT)
+    with read(board, file, offset) as reading:
+        sent, said = reading.communicate(timeout=60)
+    assert (reading.returncode, sent) == (0, CONTENT[offset:])
+    assert said.decode() == f"hash {hash_of(CONTENT)} {len(CONTENT)}\n"
+
+
+def test_a_file_that_is_changed_while_it_is_read_is_told_as_changed(board: Board, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(CONTENT)
+    with read(board, file) as reading:
+        assert reading.stdout is not None
+        first = os.read(reading.stdout.fileno(), 1)  # The rest has no room in the pipe.
+        with file.open("ab") as more:
+            more.write(b"more")
+        rest, said = reading.communicate(timeout=60)
+    assert (first + rest)[: len(CONTENT)] == CONTENT
+    assert "changed" in said.decode().splitlines()
+
+
+def test_when_nobody_takes_the_file_any_more_it_is_hashed_no_further(board: Board, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(1 << 40)
+    with read(board, tmp_path / "file") as reading:
+        assert reading.stdout is not None
+        reading.stdout.close()
+        assert reading.wait(timeout=60) != 0
+    with pytest.raises(ProcessLookupError):
+        wait_until("the end of all that it started", lambda: os.killpg(reading.pid, 0))
+
+
+def test_a_file_that_is_not_there_is_told_by_the_status(board: Board, tmp_path: Path) -> None:
+    with read(board, tmp_path / "absent") as reading:
+        assert reading.communicate(timeout=60) == (b"", b"")
+    assert reading.returncode == NO_FILE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from deploy.hdc.choose import choose_board
 from deploy.hdc.listed import list_boards
 from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port
+from tests.support.waiting import wait_until
 
 TMP = "/data/local/tmp"
 
@@ -53,29 +55,49 @@ def taken_for_real(
         FaultFile(folder=board.folder).clear()
 
 
-@pytest.mark.flaky(reruns=1, reruns_delay=5, reason="while one board is stuck for 6 s the other must have answered")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrawnIn(Deadline):
+    """Is over as soon as it is said, however long that takes on a busy computer."""
+
+    over: threading.Event
+
+    @property
+    def remaining(self) -> float:
+        return 0.0 if self.over.is_set() else super().remaining
+
+
 def test_a_board_that_freezes_in_a_transfer_blocks_no_other_and_is_used_again_when_it_thaws(
     session: Session, boards: tuple[EmulatedBoard, EmulatedBoard], tmp_path: Path
 ) -> None:
     frozen, other = (choose_board(session, board.key) for board in boards)
+    assert isinstance(frozen, HdcBoard)
     big = tmp_path / "big"
     big.write_bytes(os.urandom(20_000_000))
     FaultFile(folder=boards[0].folder).set("freeze-transfer", at=1_000_000)
     caught: list[BaseException] = []
+    waiting = soon(600)
+    deadline = DrawnIn(at=waiting.at, seconds=600, waits_for="the test", over=threading.Event())
+    notes = Path(frozen.hdc.environment["TMPDIR"])
 
     def send() -> None:
         try:
-            frozen.send(big, f"{TMP}/big", deadline=soon(6))
+            frozen.send(big, f"{TMP}/big", deadline=deadline)
         except DeadlineExpired as error:
             caught.append(error)
 
     sending = threading.Thread(target=send)
     sending.start()
-    while sending.is_alive():
-        # Its server is stuck somewhere in the middle of this.
-        assert other.shell("echo alive", deadline=soon(5)).text == "alive\n"
+    try:
+        wait_until(
+            "its server to be stuck",
+            lambda: any(json.loads(note.read_text())["stuck_on"] for note in notes.glob(".ohforge-hdc-*.json")),
+        )
+        assert other.shell("echo alive", deadline=soon(120)).text == "alive\n"
         assert choose_board(session, boards[1].key).serial == boards[1].key
-    sending.join()
+        assert sending.is_alive()
+    finally:
+        deadline.over.set()
+        sending.join()
     assert "server was ended" in str(caught[0])
     FaultFile(folder=boards[0].folder).clear()
     assert frozen.shell("echo thawed", deadline=soon()).text == "thawed\n"

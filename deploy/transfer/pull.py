@@ -115,7 +115,8 @@ def pull_files(
     files: list[PulledFile] = []
     left_out: list[LeftOut] = []
     for path, place in _places(remotes, target):
-        pulled = fetch_files(session, board, [as_name(path.name)], folder=str(path.parent), place=place, links=links)
+        asked = [as_name(path.name)]
+        pulled = fetch_files(session, board, asked, folder=str(path.parent), place=place, links=links, goes_on=True)
         files += pulled.files
         left_out += pulled.left_out
     return Pulled(files=files, left_out=left_out)
@@ -156,8 +157,12 @@ def fetch_files(
     folder: str,
     place: Callable[[str], Path],
     links: Links = Links.FOLLOW,
+    goes_on: bool = False,
 ) -> Pulled:
-    """Copies what is `asked` for of `folder`; `place` says where a name below it belongs here."""
+    """Copies what is `asked` for of `folder`; `place` says where a name below it belongs here.
+
+    When another call `goes_on` after this has failed, a large file that comes as a stream stays as far as it has come.
+    """
     deadline = Deadline.after(session.settings.timeouts.transfer, f"files from board {board.serial}")
     found = _list_safely(session, board, asked, folder=folder, deadline=deadline, links=links)
     # What is there already keeps its mode, and a folder that may not be written gets its own when all is in it.
@@ -171,7 +176,7 @@ def fetch_files(
             part = _part_of(local) if file.hash else streamed_part(board.serial, remote, local)
             measure = functools.partial(_size_here, part)
             with progress_shown(measure, done, file.size, progress, pause=POLL_SECONDS, deadline=deadline):
-                pulled.append(_fetch_one(session, board, file, remote, local, deadline))
+                pulled.append(_fetch_one(session, board, file, remote, local, deadline, goes_on))
             done += file.size
             progress.reach(done)
     for link in found.links:
@@ -312,7 +317,7 @@ def _shown(text: bytes) -> str:
 
 
 def _fetch_one(
-    session: Session, board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline
+    session: Session, board: Board, file: RemoteFile, remote: str, local: Path, deadline: Deadline, goes_on: bool
 ) -> PulledFile:
     _make_folder(local.parent)
     if local.is_dir():
@@ -320,7 +325,15 @@ def _fetch_one(
     if not file.hash and isinstance(board, SshBoard):
         agents = agents_for_hashing(session, board)
         digest = receive_streamed(
-            session, board, remote, local, size=file.size, mode=file.mode, agents=agents, deadline=deadline
+            session,
+            board,
+            remote,
+            local,
+            size=file.size,
+            mode=file.mode,
+            agents=agents,
+            deadline=deadline,
+            goes_on=goes_on,
         )
         return PulledFile(remote=remote, local=local, size=local.stat().st_size, sha256=digest)
     part = _part_of(local)

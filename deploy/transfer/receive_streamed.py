@@ -48,14 +48,16 @@ def receive_streamed(
     mode: int,
     agents: Sequence[str],
     deadline: Deadline,
+    goes_on: bool,
 ) -> str:
     """Fetches a file of about `size` bytes, or what lacks of it, and puts it into place when all of it is right; its SHA-256.
 
-    The first of `agents` that runs on the board hashes it. When this raises, the next call goes on from what has arrived.
+    The first of `agents` that runs on the board hashes it. When this raises, the next call `goes_on` from what has arrived;
+    else nothing stays.
     Raises RemoteFileMissing, ContentDiffers, TransferError (as when it is changed there meanwhile), NotEnoughSpace, Busy, …
     """
     part = streamed_part(board.serial, remote, local)
-    with _held(session, part, local.name) as file:
+    with _held(session, part, local.name, goes_on) as file:
         pull = _Pull(
             session=session,
             board=board,
@@ -73,8 +75,8 @@ def receive_streamed(
 
 
 @contextlib.contextmanager
-def _held(session: Session, part: Path, name: str) -> Iterator[IO[bytes]]:
-    """The file `part`, to which nobody else may add meanwhile. It stays when the block fails, but not empty."""
+def _held(session: Session, part: Path, name: str, stays: bool) -> Iterator[IO[bytes]]:
+    """The file `part`, to which nobody else may add meanwhile. When the block fails it `stays`, but not empty."""
     with _open(part) as file:
         # Another may have put it into its place before it could be held.
         try:
@@ -87,7 +89,7 @@ def _held(session: Session, part: Path, name: str) -> Iterator[IO[bytes]]:
         try:
             yield file
         except BaseException:
-            if size := os.fstat(file.fileno()).st_size:
+            if stays and (size := os.fstat(file.fileno()).st_size):
                 session.console.info(f"{human_bytes(size)} of {name} are in {part}; the next pull goes on from there")
             else:
                 part.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from core.errors import Busy, ContentDiffers, NotEnoughSpace, OhforgeError, Tran
 from core.session import PROJECT, Session
 from deploy.ssh.board import SshBoard
 from deploy.transfer import receive_streamed
-from deploy.transfer.pull import pull_files
+from deploy.transfer.pull import as_name, fetch_files, pull_files
 from deploy.transfer.receive_streamed import streamed_part
 from tests.integration.deploy.ssh.conftest import IN_FLIGHT, SIZE
 from tests.shared.faulty_link import FaultyLink
@@ -61,7 +62,15 @@ def pull(session: Session, board: SshBoard, tmp_path: Path) -> bytes:
 def pull_until_cut(
     session: Session, board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, tmp_path: Path, part: Path
 ) -> int:
-    """Bytes that are here of a pull that is broken off at nine tenths of the file, when no link can be made any more."""
+    """Bytes that are here of a pull that is broken off."""
+    cut_at_nine_tenths(board, sshd, link, lambda: pull(session, board, tmp_path))
+    assert not (tmp_path / "here/back").exists()
+    assert part.stat().st_mode & 0o777 == 0o600
+    return part.stat().st_size
+
+
+def cut_at_nine_tenths(board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, fetch: Callable[[], object]) -> None:
+    """Breaks off what fetches the file, when no link can be made any more."""
 
     def lost() -> None:
         sshd.refuses = True
@@ -72,12 +81,9 @@ def pull_until_cut(
     link.on_fault = lost
     try:
         with pytest.raises(OhforgeError):
-            pull(session, board, tmp_path)
+            fetch()
     finally:
         sshd.refuses, link.on_fault = False, lambda: None
-    assert not (tmp_path / "here/back").exists()
-    assert part.stat().st_mode & 0o777 == 0o600
-    return part.stat().st_size
 
 
 def test_a_pull_goes_on_by_a_new_link_by_itself(
@@ -105,6 +111,17 @@ def test_a_pull_that_was_cut_fetches_only_the_rest(
     offsets.clear()
     assert pull(session, board, tmp_path) == content
     assert offsets == [here]
+
+
+def test_of_outputs_that_were_cut_nothing_stays(
+    session: Session, board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, tmp_path: Path, part: Path
+) -> None:
+    def fetch() -> None:
+        part.parent.mkdir()
+        fetch_files(session, board, [as_name("model")], folder=str(tmp_path), place=lambda name: part.parent / "back")
+
+    cut_at_nine_tenths(board, sshd, link, fetch)
+    assert list(part.parent.iterdir()) == []
 
 
 def test_a_part_that_is_not_what_the_file_begins_with_is_fetched_anew(

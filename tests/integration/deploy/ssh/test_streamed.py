@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from core.errors import ContentDiffers, NoSpaceOnBoard, OhforgeError, SourceError, TransferError
-from core.session import PROJECT, Session
+from core.errors import ContentDiffers, NoSpaceOnBoard, SourceError, TransferError
+from core.session import Session
 from deploy.hdc.choose import choose_board
 from deploy.ssh.board import SshBoard
 from deploy.transfer import streamed
@@ -25,6 +22,7 @@ from tests.integration.deploy.ssh.conftest import IN_FLIGHT, SIZE
 from tests.shared.faulty_link import FaultyLink
 from tests.support.board_runs import soon
 from tests.support.processes import processes_about
+from tests.support.ssh_transfers import BEGUN, change_the_end, cut_for_good, end_when_begun
 from tests.support.sshd import LoopbackSshd, loopback_sshd
 from tests.support.transfers import flip_byte, parts_of
 from tests.support.waiting import wait_until
@@ -50,20 +48,8 @@ def push_until_cut(
     session: Session, board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, tmp_path: Path, content: bytes
 ) -> int:
     """Bytes that are there of a push that is broken off at nine tenths of the file, when no link can be made any more."""
-
-    def lost() -> None:
-        sshd.refuses = True
-        sshd.cut()
-
     (tmp_path / "device").mkdir(exist_ok=True)
-    board.shell("true", deadline=soon())  # The link that is open now lives on.
-    link.fault("cut", SIZE * 9 // 10)
-    link.on_fault = lost
-    try:
-        with pytest.raises(OhforgeError):
-            push(session, board, tmp_path)
-    finally:
-        sshd.refuses, link.on_fault = False, lambda: None
+    cut_for_good(board, sshd, link, SIZE * 9 // 10, lambda: push(session, board, tmp_path))
     wait_until("the end of what wrote there", lambda: not processes_about(parts_of(content)))
     return joined(tmp_path, content).stat().st_size
 
@@ -247,14 +233,8 @@ def test_what_the_board_writes_differently_never_gets_the_files_name(
 def test_a_file_that_is_changed_while_it_is_sent_is_an_error_and_leaves_nothing(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
 ) -> None:
-
-    def change_the_end() -> None:
-        with (tmp_path / "model").open("r+b") as file:
-            file.seek(-1, os.SEEK_END)
-            file.write(bytes([content[-1] ^ 1]))
-
     link.rate = 10_000_000
-    link.on_fault = change_the_end
+    link.on_fault = lambda: change_the_end(tmp_path / "model")
     link.fault("none", SIZE // 2)  # More than a second after its hash was begun.
     with pytest.raises(TransferError, match="was changed while it was being sent"):
         push(session, board, tmp_path)
@@ -312,35 +292,16 @@ def test_a_push_that_is_ended_leaves_nothing_running_and_goes_on_where_it_was(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path, home: Path, number: int
 ) -> None:
     link.rate = 4_000_000
-    program = (
-        "import sys; from deploy.transfer import chunks; chunks.CHUNKED_FROM = 1_000_000\n"
-        "import deploy.ssh.link; deploy.ssh.link.MANY = 1_000_000\n"
-        "from commands.main import main; main()\n"
-    )
     (tmp_path / "invoke.yaml").write_text(
         f"ohforge:\n  boards:\n    bench: {{serial: lab, transport: ssh, device_dir: {tmp_path}/device}}\n"
     )
     words = ["board.push", str(tmp_path / "model"), f"{tmp_path}/there/", "--board", "bench"]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *words],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        part = joined(tmp_path, content)
-        wait_until("a part of the file", lambda: part.exists() and part.stat().st_size > 2_000_000)
-        process.send_signal(number)
-        process.wait(timeout=60)
-    finally:
-        process.kill()
-        process.wait(timeout=60)
+    part = joined(tmp_path, content)
+    end_when_begun(words, tmp_path, part, number)
     wait_until("the end of all that it started", lambda: not processes_about(parts_of(content)))
     link.rate = 0
     there = part.stat().st_size
-    assert 2_000_000 < there < SIZE
+    assert BEGUN < there < SIZE
     assert push(session, board, tmp_path) == SIZE - there
     assert arrived(tmp_path) == content
 

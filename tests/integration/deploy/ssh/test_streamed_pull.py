@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections import namedtuple
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.errors import Busy, ContentDiffers, NotEnoughSpace, OhforgeError, TransferError
-from core.session import PROJECT, Session
+from core.errors import Busy, ContentDiffers, NotEnoughSpace, TransferError
+from core.session import Session
 from deploy.ssh.board import SshBoard
 from deploy.transfer import receive_streamed
 from deploy.transfer.pull import as_name, fetch_files, pull_files
@@ -24,6 +20,7 @@ from tests.integration.deploy.ssh.conftest import IN_FLIGHT, SIZE
 from tests.shared.faulty_link import FaultyLink
 from tests.support.board_runs import soon
 from tests.support.processes import processes_about
+from tests.support.ssh_transfers import BEGUN, change_the_end, cut_for_good, end_when_begun
 from tests.support.sshd import LoopbackSshd
 from tests.support.transfers import flip_byte
 from tests.support.waiting import wait_until
@@ -63,27 +60,10 @@ def pull_until_cut(
     session: Session, board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, tmp_path: Path, part: Path
 ) -> int:
     """Bytes that are here of a pull that is broken off."""
-    cut_at_nine_tenths(board, sshd, link, lambda: pull(session, board, tmp_path))
+    cut_for_good(board, sshd, link, SIZE * 9 // 10, lambda: pull(session, board, tmp_path))
     assert not (tmp_path / "here/back").exists()
     assert part.stat().st_mode & 0o777 == 0o600
     return part.stat().st_size
-
-
-def cut_at_nine_tenths(board: SshBoard, sshd: LoopbackSshd, link: FaultyLink, fetch: Callable[[], object]) -> None:
-    """Breaks off what fetches the file, when no link can be made any more."""
-
-    def lost() -> None:
-        sshd.refuses = True
-        sshd.cut()
-
-    board.shell("true", deadline=soon())
-    link.fault("cut", SIZE * 9 // 10)
-    link.on_fault = lost
-    try:
-        with pytest.raises(OhforgeError):
-            fetch()
-    finally:
-        sshd.refuses, link.on_fault = False, lambda: None
 
 
 def test_a_pull_goes_on_by_a_new_link_by_itself(
@@ -120,7 +100,7 @@ def test_of_outputs_that_were_cut_nothing_stays(
         part.parent.mkdir()
         fetch_files(session, board, [as_name("model")], folder=str(tmp_path), place=lambda name: part.parent / "back")
 
-    cut_at_nine_tenths(board, sshd, link, fetch)
+    cut_for_good(board, sshd, link, SIZE * 9 // 10, fetch)
     assert list(part.parent.iterdir()) == []
 
 
@@ -158,13 +138,7 @@ def test_what_the_board_sends_differently_never_gets_the_files_name(
 def test_a_file_that_is_changed_there_while_it_is_sent_is_an_error_and_leaves_nothing(
     session: Session, board: SshBoard, link: FaultyLink, content: bytes, tmp_path: Path
 ) -> None:
-
-    def change_the_end() -> None:
-        with (tmp_path / "model").open("r+b") as file:
-            file.seek(-1, os.SEEK_END)
-            file.write(bytes([content[-1] ^ 1]))
-
-    link.on_fault = change_the_end
+    link.on_fault = lambda: change_the_end(tmp_path / "model")
     link.fault("none", SIZE // 8)  # What is in flight then does not reach to the end.
     with pytest.raises(TransferError, match=r"model of board ssh://lab was changed while it was being received"):
         pull(session, board, tmp_path)
@@ -216,29 +190,12 @@ def test_a_pull_that_is_ended_leaves_nothing_running_and_goes_on_where_it_was(
     number: int,
 ) -> None:
     link.rate = 4_000_000
-    program = (
-        "import sys; from deploy.transfer import chunks; chunks.CHUNKED_FROM = 1_000_000\n"
-        "import deploy.ssh.link; deploy.ssh.link.MANY = 1_000_000\n"
-        "from commands.main import main; main()\n"
-    )
     (tmp_path / "here").mkdir()
     words = ["board.pull", str(tmp_path / "model"), str(tmp_path / "here/back"), "--board", board.serial]
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *words],
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_until("a part of the file", lambda: part.exists() and part.stat().st_size > 2_000_000)
-        process.send_signal(number)
-        process.wait(timeout=60)
-    finally:
-        process.kill()
-        process.wait(timeout=60)
+    end_when_begun(words, tmp_path, part, number)
     wait_until("the end of all that it started", lambda: not processes_about(f"f={tmp_path}/model"))
     link.rate = 0
     here = part.stat().st_size
-    assert 2_000_000 < here < SIZE
+    assert BEGUN < here < SIZE
     assert pull(session, board, tmp_path) == content
     assert offsets == [here]

@@ -64,6 +64,11 @@ def write_server(folder: Path, *, before: str = "", during: str = "", nc: str = 
     return program
 
 
+def kill_server(note: str) -> str:
+    """Words for `during`: they kill the server whose number stands in the file `note`, and no token comes after them."""
+    return f"{{ kill -KILL $(cat {note}); while :; do sleep 1; done; }}"
+
+
 def run_of_server(program: Path) -> RunRequest:
     """What `ready_server` would return for it."""
     return dataclasses.replace(make_request(program), engine="llama 0.0", program="llama-server")

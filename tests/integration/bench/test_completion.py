@@ -20,7 +20,7 @@ from deploy.emulator.board.boards import create_board
 from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.bench_board import bench_of, use_bench, write_bench
 from tests.support.board_runs import SERIAL, TMP, running, use_boards
-from tests.support.served import READ, STEP_SECONDS, run_of_server, write_server
+from tests.support.served import READ, STEP_SECONDS, kill_server, run_of_server, write_server
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_a_server_that_dies_in_the_middle_of_an_answer_is_named_and_what_was_mea
 ) -> None:
     # From its second start on it is killed at the third token.
     before = f"echo $$ >{TMP}/server; echo x >>{TMP}/starts"
-    during = f"[ $i -lt 3 ] || [ $(wc -l <{TMP}/starts) -lt 2 ] || kill -KILL $(cat {TMP}/server) $PPID"
+    during = f"[ $i -lt 3 ] || [ $(wc -l <{TMP}/starts) -lt 2 ] || {kill_server(TMP + '/server')}"
     use_scripts(monkeypatch, board, tmp_path, before=before, during=during)
     with pytest.raises(ProgramCrashed, match="llama-server on board emulated-dayu200 was ended by SIGKILL") as caught:
         measure_llama(session, bench_of(model, repetitions="1", threads=(1,), completions=2))

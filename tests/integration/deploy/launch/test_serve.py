@@ -26,7 +26,7 @@ from deploy.lease.lease import LeasePlace, find_holder
 from native.models.models import Model, find_model
 from tests.shared.tiny_gguf import write_tiny_gguf
 from tests.support.board_runs import SERIAL, TMP, read_record, running, soon, use_boards
-from tests.support.served import run_of_server, write_server
+from tests.support.served import kill_server, run_of_server, write_server
 from tests.support.waiting import wait_until
 
 
@@ -107,7 +107,7 @@ def test_a_server_that_never_becomes_ready_is_ended_at_the_deadline(
 def test_a_server_that_dies_says_so_when_it_is_asked_why(
     session: Session, board: Board, model: Model, tmp_path: Path
 ) -> None:
-    kill = f"[ $i -lt 3 ] || kill -KILL $(cat {TMP}/server)"
+    kill = f"[ $i -lt 3 ] || {kill_server(TMP + '/server')}"
     program = write_server(tmp_path, before=f"echo $$ >{TMP}/server", during=kill)
     with serve_on_board(session, board, model, ServeOptions(), run=run_of_server(program)) as server:
         with pytest.raises((OSError, ValueError, AssertionError)):

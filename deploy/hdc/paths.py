@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,27 +65,12 @@ def is_harmless(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def harmless_source(local: Path) -> Iterator[Path]:
-    """A path of the same content that hdc takes unharmed: `local` itself, or a link or copy in a temporary folder."""
+def harmless_path(local: Path) -> Iterator[Path]:
+    """A path of the same file that hdc takes unharmed: `local` itself, or a link to it in a temporary folder."""
     if is_harmless(local):
         yield local.absolute()
         return
     with spool_folder() as spare:
-        stand_in = spare / "file"
-        try:
-            os.link(local, stand_in)
-        except OSError:
-            shutil.copyfile(local, stand_in)
-        yield stand_in
-
-
-@contextlib.contextmanager
-def harmless_target(local: Path) -> Iterator[Path]:
-    """A path to receive into that hdc takes unharmed; what arrives there ends up as `local`."""
-    if is_harmless(local):
-        yield local.absolute()
-        return
-    with spool_folder() as spare:
-        stand_in = spare / "file"
-        yield stand_in
-        shutil.move(stand_in, local)
+        link = spare / "file"
+        link.symlink_to(local.absolute())
+        yield link

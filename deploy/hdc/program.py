@@ -14,7 +14,7 @@ from core.errors import HdcNotFound, HostToolMissing
 from core.last_will import done_if_killed
 from core.process import OnOutput, Result
 from core.session import Session
-from deploy.hdc.paths import harmless_source, harmless_target
+from deploy.hdc.paths import harmless_path
 from deploy.hdc.windows import WindowsBridge
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ class Hdc:
 
     def source(self, local: Path, deadline: Deadline) -> contextlib.AbstractContextManager[str | Path]:
         """A path, where hdc runs, of the content of `local`, which hdc takes unharmed."""
-        return self.host.source(local, deadline) if self.host is not None else harmless_source(local)
+        return self.host.source(local, deadline) if self.host is not None else harmless_path(local)
 
     def target(self, local: Path, deadline: Deadline) -> contextlib.AbstractContextManager[str | Path]:
         """A path, where hdc runs, that it takes unharmed; what it writes there ends up as `local`."""
-        return self.host.target(local, deadline) if self.host is not None else harmless_target(local)
+        return self.host.target(local, deadline) if self.host is not None else harmless_path(local)
 
     def size_of(self, target: str, deadline: Deadline) -> int | None:
         """Bytes of a file of `target`; None when there is none."""

@@ -111,7 +111,7 @@ class WindowsBridge:
         with self._folder() as spare:
             yield spare / "file"
             if (spare / "file").exists():
-                shutil.move(spare / "file", local)
+                shutil.move(spare / "file", local.resolve())  # It may be a link to where that belongs.
 
     def _to_windows(self, path: Path) -> str:
         """A path as Windows has it. The file need not be there, its folder must."""
@@ -119,8 +119,8 @@ class WindowsBridge:
         return f"{folder.rstrip(chr(92))}\\{path.name}"
 
     def _is_seen(self, local: Path) -> bool:
-        """Whether it lies on a disk of Windows: what is Linux's own it gets by the network only, and hdc not at all."""
-        return not self._to_windows(local).startswith(UNC)
+        """Whether Windows can read it: a file on a disk of its own, not Linux's own, which it gets by the network only."""
+        return not local.is_symlink() and not self._to_windows(local).startswith(UNC)
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:

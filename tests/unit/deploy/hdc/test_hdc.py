@@ -402,6 +402,24 @@ def test_a_local_name_that_hdc_would_change_is_replaced(make_board: MakeBoard, t
         assert name not in " ".join(argv)
 
 
+def test_a_link_under_such_a_name_leads_where_it_leads_from_there(make_board: MakeBoard, tmp_path: Path) -> None:
+    (tmp_path / "模型/blobs").mkdir(parents=True)
+    (tmp_path / "模型/blobs/1").write_bytes(b"abc")
+    (tmp_path / "模型/model.gguf").symlink_to("blobs/1")
+    make_board((["file", "send"], sent())).send(tmp_path / "模型/model.gguf", "/data/x", deadline=soon())
+
+
+def test_what_comes_under_such_a_name_takes_up_no_room_elsewhere(make_board: MakeBoard, tmp_path: Path) -> None:
+    awkward = tmp_path / "模型.gguf"
+
+    def answer(argv: tuple[str, ...]) -> Result | bytes:
+        said = received(b"abc")(argv)
+        assert awkward.read_bytes() == b"abc"
+        return said
+
+    make_board((["file", "recv"], answer)).receive("/data/x", awkward, deadline=soon())
+
+
 def test_a_file_named_remote_and_one_with_a_dash_are_sent_by_their_whole_path(
     make_board: MakeBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,27 @@ def test_a_file_on_a_disk_of_windows_is_taken_where_it_lies_and_another_goes_by_
     assert list(wsl.temporary.iterdir()) == []
 
 
+def test_a_name_beyond_ascii_stays_on_this_side(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hdc is one that copies. Windows cannot follow links of Linux."""
+    copies = Hdc(argv=("/bin/sh", "-c", 'while [ $# -gt 2 ]; do shift; done; cp -P "$1" "$2"', "sh"), title="")
+    wsl = make_wsl(tmp_path, copies, monkeypatch)
+    hdc = Hdc(argv=(str(wsl.hdc),), title="hdc", bridge=WindowsBridge(session=session))
+    board = str(tmp_path / "board.bin")
+    for spools in (tmp_path, wsl.drive):
+        monkeypatch.setattr("tempfile.tempdir", str(spools))
+        for awkward in (tmp_path / "模型.gguf", wsl.drive / "模型.gguf"):
+            awkward.write_bytes(str(spools).encode())
+            with hdc.source(awkward, soon()) as source:
+                hdc.call(session, ("-t", "KEY", "file", "send", str(source), board), deadline=soon())
+            assert not Path(board).is_symlink()
+            awkward.unlink()
+            with hdc.target(awkward, soon()) as target:
+                hdc.call(session, ("-t", "KEY", "file", "recv", board, str(target)), deadline=soon())
+            assert awkward.read_bytes() == str(spools).encode()
+
+
 def test_a_users_name_beyond_ascii_leads_to_the_public_folder(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -350,9 +350,22 @@ def _fetch_one(
                     part.chmod(file.mode)
                     part.replace(local)
                     return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
+                _check_unchanged(session, board, file, remote, deadline)
         raise ContentDiffers(f"{remote} of board {board.serial} arrived with another content, twice.")
     finally:
         part.unlink(missing_ok=True)
+
+
+def _check_unchanged(session: Session, board: Board, file: RemoteFile, remote: str, deadline: Deadline) -> None:
+    """Raises TransferError when `file`, which came as something else, is another one there by now."""
+    path = PurePosixPath(remote)
+    agents = agents_for_hashing(session, board)
+    now = list_remote(board, [as_name(path.name)], folder=str(path.parent), deadline=deadline, agents=agents)
+    if [(each.size, each.hash) for each in now.files] != [(file.size, file.hash)]:
+        raise TransferError(
+            f"{remote} of board {board.serial} was changed while it was being received.",
+            remedy="Run again when it is complete.",
+        )
 
 
 @contextlib.contextmanager

@@ -114,6 +114,24 @@ def test_a_corrupted_pull_is_repeated_and_the_old_file_stays_until_the_new_one_i
     assert board.calls.count("receive") == 2
 
 
+def test_a_file_that_is_changed_there_meanwhile_is_told_and_not_fetched_again(
+    session: Session, board: LocalBoard, tmp_path: Path
+) -> None:
+    log = board.folder / "log.txt"
+    log.write_text("one\n")
+
+    def write_on(local: Path) -> None:
+        log.write_text("one\ntwo\n")
+        local.write_text("one\ntw")
+
+    board.on_receive = write_on
+    with pytest.raises(TransferError, match="was changed while") as told:
+        pull_files(session, board, [str(log)], tmp_path / "back")
+    assert not isinstance(told.value, ContentDiffers)  # Its remedy is another cable.
+    assert board.calls.count("receive") == 1
+    assert not (tmp_path / "back").exists()
+
+
 def test_what_is_not_there_is_named(session: Session, board: LocalBoard, tmp_path: Path) -> None:
     for remote in (board.folder / "nope", board.folder / "no/where"):
         with pytest.raises(RemoteFileMissing, match=r"nope|no$|no\."):

@@ -224,6 +224,8 @@ def _answer(fault: Fault) -> str:
         return "waits for the user, then once more"
     if fault.new_server:
         return "a TCP board: once more with a server of its own on another port"
+    if fault.server_remembers:
+        return "a TCP board whose user was not asked by this command: asked, by a server of its own that is begun anew"
     if fault.transient:
         return "tried again" + ("; a TCP board is connected again first" if fault.reconnect else "")
     return "a TCP board: connected again and tried again" if fault.reconnect else "told at once"

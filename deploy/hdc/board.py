@@ -189,7 +189,9 @@ class HdcBoard:
         fault = refused.fault
         if fault is None:
             return False
-        if fault.asks_user or (fault.new_server and self.hdc.renew is not None and self._is_tcp):
+        # A refusal from before this command counts no more: its user is asked anew, by another server.
+        other_server = (fault.new_server or fault.server_remembers) and self.hdc.renew is not None and self._is_tcp
+        if fault.asks_user or other_server:
             if fault.id in mended:
                 return False
             mended.add(fault.id)

@@ -174,15 +174,18 @@ class HdcBoard:
                         continue
                 except Refused as again:
                     last = again
-                self._give_up(last.fault)
+                self.give_up(last.fault)
                 raise self._error(last) from None
 
-    def _give_up(self, fault: Fault | None) -> None:
-        """Leaves the board's own server so that the next command finds its way."""
+    def give_up(self, fault: Fault | None) -> bool:
+        """Leaves the board's own server so that the next command finds its way; True when that asks the board's user."""
         if fault is not None and fault.server_remembers and self._is_tcp:
+            remembered = self.hdc.renew is not None
             self._free_server()
-        elif fault is not None and fault.reconnect and self.hdc.connected is not None:
+            return remembered
+        if fault is not None and fault.reconnect and self.hdc.connected is not None:
             self.hdc.connected(False)
+        return False
 
     def _mend(self, refused: Refused, pauses: Iterator[float], mended: set[str], deadline: Deadline) -> bool:
         """Does what is to be done about a refusal; False when there is nothing, or no more. Raises Refused for another."""

@@ -24,7 +24,7 @@ GOES_ON_SECONDS = 60.0
 """After which a board that was told to restart, and still answers as before, has not done so."""
 AWAY = (DeadlineExpired, LostConnection, BoardOffline)
 """What is met while a board, or the host that it is behind, is being started."""
-STARTING = ("session-starting", "not-authorised")
+STARTING = ("session-starting", "not-authorised", "access-refused")
 """Ids of what hdc says of a board that is back, but takes no commands yet."""
 
 
@@ -57,6 +57,10 @@ class Look:
     offline: BoardOffline | None = None
     """That the host which the board is behind cannot be reached."""
 
+    @property
+    def tells_nothing(self) -> bool:
+        return not self.answered and self.fault is None and self.offline is None
+
 
 def restart_board(session: Session, board: HdcBoard) -> Look:
     """Tells a board to restart, and returns how it was before; `wait_for_board` waits for it then.
@@ -64,6 +68,10 @@ def restart_board(session: Session, board: HdcBoard) -> Look:
     Raises what hdc refuses it with, and BoardOffline when the board does not take it.
     """
     before = look_at(session, board, Deadline.after(LOOK_SECONDS, f"board {board.serial}"))
+    if before.fault is not None and before.fault.reconnect:
+        with contextlib.suppress(*AWAY):
+            board.reconnect(Deadline.after(ORDER_SECONDS, f"board {board.serial}"))
+        before = look_at(session, board, Deadline.after(LOOK_SECONDS, f"board {board.serial}"))
     words = ("-t", board.key, "target", "boot")
     try:
         said = board.hdc.call(session, words, deadline=Deadline.after(ORDER_SECONDS, f"the restart of {board.serial}"))
@@ -75,6 +83,8 @@ def restart_board(session: Session, board: HdcBoard) -> Look:
     text = f"{said.text}\n{said.error_text}".strip()
     fault = find_fault(text, "shell")
     if fault is not None or "[Fail]" in text:
+        end_unused(session, board.hdc, board.key)
+        board.give_up(fault)
         raise make_error(fault, text, subject=f"Board {board.serial}, restarting it", typed=board.hdc.typed)
     return before
 
@@ -96,7 +106,10 @@ def wait_for_board(
     stages = Stages(tell=lambda text: session.console.info(f"board {board.serial}: {text}"))
     look = Look(answered=False)
     for _ in LOOKS.rounds(deadline, pause):
-        look = look_at(session, board, deadline)
+        now = look_at(session, board, deadline)
+        if now.tells_nothing and deadline.expired:
+            break  # It was cut short.
+        look = now
         if look.answered and before is not None and "gone" not in stages.reached:
             if look.boot == before.boot:
                 _check_that_it_goes(board, stages)
@@ -104,17 +117,22 @@ def wait_for_board(
             stages.reach("gone")
         if _advance(stages, look):
             return stages.reached
-        if look.fault is not None and look.fault.server_remembers:
-            raise make_error(look.fault, look.said, subject=f"Board {board.serial}", typed=board.hdc.typed)
-        if look.fault is not None and look.fault.asks_user and "asked" not in stages.reached:
-            stages.reached["asked"] = round(time.monotonic() - stages.began, 1)
-            session.console.info(confirm_request(board.serial, deadline.remaining))
+        if (fault := look.fault) is not None and (fault.asks_user or fault.server_remembers):
+            asked = "asked" in stages.reached
+            # A refusal from before this counts no more: another server has the board ask its user anew.
+            if fault.server_remembers and (not board.give_up(fault) or asked):
+                raise make_error(fault, look.said, subject=f"Board {board.serial}", typed=board.hdc.typed)
+            if not asked:
+                stages.reached["asked"] = round(time.monotonic() - stages.began, 1)
+                session.console.info(confirm_request(board.serial, deadline.remaining))
         if not look.answered and not deadline.expired:
             with contextlib.suppress(*AWAY):
                 board.reconnect(deadline)
     end_unused(session, board.hdc, board.serial)
     kind = BoardUnauthorised if look.fault is not None and look.fault.asks_user else BoardOffline
-    came = f"it is {list(stages.reached)[-1]}" if stages.reached else "it was not asked"
+    came = f"it is {list(stages.reached)[-1]}" if stages.reached else "it has not answered"
+    if kind is BoardUnauthorised:
+        came = "its user was asked, and has not agreed"
     message = f"Board {board.serial} cannot be used after {deadline.seconds:g} s: {came}."
     if look.offline is not None:
         raise kind(f"{message} {look.offline.message}", remedy=look.offline.remedy)

@@ -23,7 +23,7 @@ from deploy.hdc.choose import choose_board
 from deploy.hdc.listed import list_boards
 from tests.support.board_runs import take_stand_in_for_real
 from tests.support.emulated import free_port
-from tests.support.waiting import wait_until
+from tests.support.waiting import DrawnIn, wait_until
 
 TMP = "/data/local/tmp"
 
@@ -55,17 +55,6 @@ def taken_for_real(
         FaultFile(folder=board.folder).clear()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DrawnIn(Deadline):
-    """Is over as soon as it is said, however long that takes on a busy computer."""
-
-    over: threading.Event
-
-    @property
-    def remaining(self) -> float:
-        return 0.0 if self.over.is_set() else super().remaining
-
-
 def test_a_board_that_freezes_in_a_transfer_blocks_no_other_and_is_used_again_when_it_thaws(
     session: Session, boards: tuple[EmulatedBoard, EmulatedBoard], tmp_path: Path
 ) -> None:
@@ -75,8 +64,7 @@ def test_a_board_that_freezes_in_a_transfer_blocks_no_other_and_is_used_again_wh
     big.write_bytes(os.urandom(20_000_000))
     FaultFile(folder=boards[0].folder).set("freeze-transfer", at=1_000_000)
     caught: list[BaseException] = []
-    waiting = soon(600)
-    deadline = DrawnIn(at=waiting.at, seconds=600, waits_for="the test", over=threading.Event())
+    deadline = DrawnIn.long()
     notes = Path(frozen.hdc.environment["TMPDIR"])
 
     def send() -> None:

@@ -36,6 +36,7 @@ from deploy.transfer.tree import (
     stays_inside,
     tell_left_out,
 )
+from deploy.transfer.watched import watched_arrival
 
 POLL_SECONDS = 0.5
 PART_NAME = f".ohforge-{secrets.token_hex(8)}.part"
@@ -343,7 +344,10 @@ def _fetch_one(
             for _ in range(2):
                 part.unlink(missing_ok=True)  # hdc would write through a link that lies there.
                 part.touch(mode=0o600)  # hdc keeps the mode of what it writes over.
-                board.receive(source, part, deadline=waiting)
+                with watched_arrival(
+                    session, board, part, name=PurePosixPath(remote).name, size=file.size, deadline=waiting
+                ) as watched:
+                    board.receive(source, part, deadline=watched)
                 digest = sha256_file(part)
                 same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
                 if same and part.stat().st_size == file.size:

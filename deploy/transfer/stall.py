@@ -22,6 +22,25 @@ GIVEN_UP_AFTER = 60.0
 """The largest pieces that a daemon writes take 5 s over the slowest link that counts as alive."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """Which way a file travels, in words."""
+
+    has_moved: str
+    goes_on: str
+    so_far: str
+    remedy: str
+
+
+TO_BOARD = Way(has_moved="has reached", goes_on="goes on to", so_far="are there", remedy=TransferStalled.default_remedy)
+FROM_BOARD = Way(
+    has_moved="has come from",
+    goes_on="is coming again from",
+    so_far="are here",
+    remedy="Unplug the board and connect it again, or restart it when it is frozen; then pull again.",
+)
+
+
 @dataclass(kw_only=True)
 class StallWatch:
     """Ends a transfer when nothing of the file arrives for `GIVEN_UP_AFTER` seconds, and says so before."""
@@ -31,7 +50,8 @@ class StallWatch:
     name: str
     size: int
     ask: Callable[[], int | None] = lambda: None
-    """What is there, asked of the board, for when nothing is told; None when that is not known."""
+    """How much has arrived, for when nothing is told: asked of the board, or seen here; None when that is not known."""
+    way: Way = TO_BOARD
     end: EarlyEnd = field(default_factory=EarlyEnd)
     """Ends what is held by it when the transfer stands still."""
     stalled: bool = False
@@ -66,7 +86,7 @@ class StallWatch:
             yield
         except DeadlineExpired as late:
             if self.stalled:
-                raise TransferStalled(late.message) from None
+                raise TransferStalled(late.message, remedy=self.way.remedy) from None
             raise
         finally:
             self.leave()
@@ -80,16 +100,18 @@ class StallWatch:
         # What has arrived whole is still to be written to the storage and hashed.
         limit = GIVEN_UP_AFTER + (self.size / HASH_BYTES_PER_SECOND if self._there >= self.size else 0)
         how = "it does not answer" if now - self._heard > SILENT_AFTER else "it answers, but the file does not grow"
-        waited = f"has reached board {self.serial} for {still:.0f} s"
+        if self.way is FROM_BOARD:  # Nobody asks it: what it answers would wait behind the file.
+            how = ""
+        waited = f"{self.way.has_moved} board {self.serial} for {still:.0f} s"
         if still >= limit:
             self.stalled = True
-            so_far = f"{human_bytes(self._there)} of {human_bytes(self.size)} are there; {how}"
-            self.end.end_after(0, f"Nothing more of {self.name} {waited} ({so_far}).")
+            so_far = f"{human_bytes(self._there)} of {human_bytes(self.size)} {self.way.so_far}"
+            self.end.end_after(0, f"Nothing more of {self.name} {waited} ({so_far}{how and f'; {how}'}).")
         elif self._told and still < TOLD_AFTER:
             self._told = False
-            self.session.console.info(f"{self.name} goes on to board {self.serial}")
+            self.session.console.info(f"{self.name} {self.way.goes_on} board {self.serial}")
         elif not self._told and still >= TOLD_AFTER:
             self._told = True
             self.session.console.warn(
-                f"nothing more of {self.name} {waited} ({how}); it is given up after {limit:.0f} s"
+                f"nothing more of {self.name} {waited}{how and f' ({how})'}; it is given up after {limit:.0f} s"
             )

@@ -1,6 +1,7 @@
-"""Chunks on their way, watched by a command on the board that tells every second how much is there.
+"""Chunks on their way, watched by a command on the board that tells every second how much is there; a pull, watched here.
 
-It is begun before them, for its answer would wait behind all that hdc has taken in to send: a minute's worth of a slow link.
+The command is begun before the chunks, for its answer would wait behind all that hdc has taken in to send: a minute's
+worth of a slow link.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from core.deadline import Deadline
 from core.errors import Failure
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.board.render import render_script
+from deploy.hdc.board import HdcBoard
 from deploy.transfer.early_end import EarlyEnd
-from deploy.transfer.stall import StallWatch
+from deploy.transfer.stall import FROM_BOARD, StallWatch
 from deploy.transfer.store import StoredFile, parts_folder, store_folder
 
 IDLE_SECONDS = 120
@@ -62,3 +65,25 @@ def watched_parts(
                 yield
         finally:
             telling.end_after(0)
+
+
+@contextlib.contextmanager
+def watched_arrival(
+    session: Session, board: Board, part: Path, *, name: str, size: int, deadline: Deadline
+) -> Iterator[Deadline]:
+    """A deadline for `part` to arrive in this computer, which ends early when that does not grow any more.
+
+    Raises TransferStalled then. Where hdc writes elsewhere first, on the board's host or a disk of Windows, nobody watches.
+    """
+    if not isinstance(board, HdcBoard) or board.hdc.host is not None or board.hdc.bridge is not None:
+        yield deadline
+        return
+
+    def size_here() -> int:
+        with contextlib.suppress(FileNotFoundError):
+            return part.stat().st_size
+        return 0
+
+    watch = StallWatch(session=session, serial=board.serial, name=name, size=size, ask=size_here, way=FROM_BOARD)
+    with watch.watching():
+        yield watch.end.hold(deadline)

@@ -18,12 +18,14 @@ from core.errors import (
     NoSpaceOnBoard,
     OhforgeError,
     PermissionOnBoard,
+    TransferStalled,
 )
 from core.session import Session
 from deploy.board.protocol import Board
 from deploy.emulator.board.boards import list_emulated
 from deploy.emulator.board.faults import FaultFile
 from deploy.hdc import board as hdc
+from deploy.transfer import stall
 from deploy.transfer.placement import FileToPlace
 from deploy.transfer.pull import pull_files
 from deploy.transfer.push import place_files
@@ -118,6 +120,25 @@ def test_a_pull_that_is_cut_leaves_no_file(
     with pytest.raises(LostConnection):
         pull_files(session, board, [f"{TMP}/test/model.bin"], tmp_path / "back")
     assert [path.name for path in tmp_path.glob("*back*")] == []
+
+
+def test_a_board_that_freezes_in_a_pull_is_not_waited_for_until_the_transfers_deadline(
+    session: Session,
+    board: Board,
+    fault: Callable[..., None],
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place(session, board, file)
+    fault("freeze-transfer", at=1_000_000)
+    monkeypatch.setattr(stall, "GIVEN_UP_AFTER", 3.0)
+    monkeypatch.setattr(stall, "SILENT_AFTER", 0.0)
+    with pytest.raises(TransferStalled, match=r"Nothing more of model\.bin has come from board"):
+        pull_files(session, board, [f"{TMP}/test/model.bin"], tmp_path / "back")
+    assert isinstance(board, hdc.HdcBoard)
+    board.hdc.call(session, ("kill",), deadline=soon())
+    assert list(tmp_path.glob("*back*")) == list(tmp_path.glob(".ohforge*")) == []
 
 
 def test_a_busy_file_is_named(board: Board, fault: Callable[..., None], file: Path) -> None:

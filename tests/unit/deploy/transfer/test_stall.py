@@ -94,6 +94,27 @@ def test_a_stall_is_said_after_10_seconds_and_ended_after_60(
     assert "restart it when it is frozen" in caught.value.remedy
 
 
+def test_a_pull_that_stands_still_is_told_in_its_own_words(
+    clock: Clock, session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrived = [1_000_000]
+    watch = StallWatch(
+        session=session, serial="b1", name="log.txt", size=SIZE, ask=lambda: arrived[0], way=stall.FROM_BOARD
+    )
+    pass_time(clock, watch, 30, always(None))
+    told = capsys.readouterr().err
+    assert "nothing more of log.txt has come from board b1 for 1" in told
+    assert "answer" not in told  # Nobody knows.
+    arrived[0] += 1
+    pass_time(clock, watch, 7, always(None))
+    assert "log.txt is coming again from board b1" in capsys.readouterr().out
+    pass_time(clock, watch, 66, always(None))
+    assert watch.stalled
+    with pytest.raises(TransferStalled, match=r"\(1\.0 MB of 40\.0 MB are here\)") as caught, watch.watching():
+        raise watch.end.hold(Deadline.after(1800, "the transfer")).error()
+    assert "pull again" in caught.value.remedy
+
+
 def test_what_goes_on_is_said_and_has_all_its_time_again(
     clock: Clock, make_watch: Callable[..., StallWatch], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,4 +35,5 @@ class _Endable(Deadline):
         return max(0.0, min(self.at, self.early_end.at) - time.monotonic())
 
     def error(self) -> DeadlineExpired:
-        return DeadlineExpired(self.early_end.why) if self.early_end.why else super().error()
+        is_early = self.early_end.why and self.early_end.at <= self.at
+        return DeadlineExpired(self.early_end.why) if is_early else super().error()

@@ -22,6 +22,7 @@ from deploy.board.survey import ask_again
 from deploy.hdc.paths import check_board_path, is_taken_by_hdc
 from deploy.ssh.board import SshBoard
 from deploy.transfer import chunks
+from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.links import Links
 from deploy.transfer.placement import FolderToPlace, LinkToPlace
 from deploy.transfer.progress import progress_shown
@@ -36,12 +37,14 @@ from deploy.transfer.tree import (
     stays_inside,
     tell_left_out,
 )
-from deploy.transfer.watched import watched_arrival
+from deploy.transfer.watched import ended_by_silence, watched_arrival
 
 POLL_SECONDS = 0.5
 PART_NAME = f".ohforge-{secrets.token_hex(8)}.part"
 """Of what is on its way: nobody can foresee it and lay a link there, and it is as short as any name may be long."""
 STAND_IN_SECONDS = 15.0
+NAMED_FROM = 16_000_000
+"""A file of so many bytes or more is named by the board before it is hashed, so that its silence is understood."""
 _ENTRY = re.compile(rb"([a-z\d]+) (\S+) (\d{1,18}) ([0-7]{1,5}) (.*)", re.DOTALL)
 _TOOLS = ("sha256sum", "md5sum")
 _VISIBLE = r"(?:(?<![^/])(?![./])|(?<=[^/]))"
@@ -263,9 +266,11 @@ def list_remote(
         agents=agents,
         links=links,
         large=OPENSSL_FROM,
+        named_from=NAMED_FROM,
         hashed_below=chunks.CHUNKED_FROM if isinstance(board, SshBoard) else None,
     )
-    result = board.shell(script, deadline=deadline)
+    end = EarlyEnd()
+    result = board.shell(script, deadline=end.hold(deadline), on_output=ended_by_silence(end, board.serial))
     if result.exit_code == 2:
         raise RemoteFileMissing(f"Board {board.serial} has no folder {folder}.")
     entries = result.output.split(b"\0")
@@ -275,6 +280,8 @@ def list_remote(
     found, missing = Listing(), []
     rows = iter(entries[:-2])
     for entry in rows:
+        if entry.startswith(b"hashing "):
+            continue
         row = _ENTRY.fullmatch(entry)
         if row is None:
             raise unclear

@@ -1,4 +1,4 @@
-"""Chunks on their way, watched by a command on the board that tells every second how much is there; a pull, watched here.
+"""Chunks on their way, watched by a command on the board that tells every second how much is there; pulls, watched here.
 
 The command is begun before the chunks, for its answer would wait behind all that hdc has taken in to send: a minute's
 worth of a slow link.
@@ -7,8 +7,9 @@ worth of a slow link.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,11 +21,14 @@ from deploy.board.render import render_script
 from deploy.hdc.board import HdcBoard
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.stall import FROM_BOARD, StallWatch
-from deploy.transfer.store import StoredFile, parts_folder, store_folder
+from deploy.transfer.store import HASH_BYTES_PER_SECOND, StoredFile, parts_folder, store_folder
 
 IDLE_SECONDS = 120
 """How long the board tells that nothing changes: longer than a transfer that stands still is waited for here."""
 READY_SECONDS = 10.0
+FIRST_WORD_SECONDS = 180.0
+"""For the first word of a listing: hdc may have to start, and the board's user to agree."""
+WORD_SECONDS = 60.0
 
 
 @contextlib.contextmanager
@@ -87,3 +91,26 @@ def watched_arrival(
     watch = StallWatch(session=session, serial=board.serial, name=name, size=size, ask=size_here, way=FROM_BOARD)
     with watch.watching():
         yield watch.end.hold(deadline)
+
+
+def ended_by_silence(end: EarlyEnd, serial: str) -> Callable[[bytes], None]:
+    """What takes the output of ``list_files.sh``, and lets `end` end it when the board says no more than it may take.
+
+    It names a large file before it hashes it.
+    """
+    pending, silence = b"", FIRST_WORD_SECONDS
+
+    def wait_for_more() -> None:
+        what = "listed and hashed what it was asked for"
+        end.end_after(silence, f"Board {serial} has said nothing for {silence:.0f} s while it {what}.")
+
+    def take(chunk: bytes) -> None:
+        nonlocal pending, silence
+        *rows, pending = (pending + chunk).split(b"\0")
+        if rows:
+            hashing = re.match(rb"hashing - (\d{1,18}) ", rows[-1])
+            silence = WORD_SECONDS + (int(hashing[1]) / HASH_BYTES_PER_SECOND if hashing else 0)
+        wait_for_more()
+
+    wait_for_more()
+    return take

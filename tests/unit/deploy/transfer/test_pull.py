@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from core.errors import (
 )
 from core.session import PROJECT, Session
 from deploy.transfer import pull
+from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.pull import PART_NAME, as_name, as_pattern, fetch_files, pull_files
 from deploy.transfer.push import push_files
 from tests.support.local_board import LocalBoard
@@ -130,6 +132,25 @@ def test_a_file_that_is_changed_there_meanwhile_is_told_and_not_fetched_again(
     assert not isinstance(told.value, ContentDiffers)  # Its remedy is another cable.
     assert board.calls.count("receive") == 1
     assert not (tmp_path / "back").exists()
+
+
+def test_a_large_file_is_named_before_it_is_hashed(
+    session: Session, board: LocalBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull, "NAMED_FROM", len(CONTENT))
+    said: list[bytes] = []
+
+    def listen(end: EarlyEnd, serial: str) -> Callable[[bytes], None]:
+        return said.append
+
+    monkeypatch.setattr(pull, "ended_by_silence", listen)
+    (board.folder / "out").mkdir()
+    (board.folder / "out/a").write_bytes(CONTENT)
+    (board.folder / "out/b").write_bytes(CONTENT[1:])
+    pull_files(session, board, [f"{board.folder}/out"], tmp_path / "back")
+    rows = [row.split(b" ")[0] for row in b"".join(said).split(b"\0")]
+    assert rows == [b"folder", b"hashing", b"sha256sum", b"sha256sum", b"end", b""]
+    assert names(tmp_path / "back") == {"a", "b"}
 
 
 def test_what_is_not_there_is_named(session: Session, board: LocalBoard, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from core.deadline import Deadline
 from core.errors import DeadlineExpired, TransferStalled
 from core.session import Session
 from deploy.transfer import stall
+from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.progress import progress_shown
 from deploy.transfer.stall import StallWatch
+from deploy.transfer.watched import ended_by_silence
 from tests.support.waiting import wait_until
 
 SIZE = 40_000_000
@@ -176,3 +178,24 @@ def test_a_question_on_a_slow_link_has_as_much_time_as_the_transfer(session: Ses
     ):
         assert asked.wait(30)
     assert given[0] > 500
+
+
+def test_a_listing_is_waited_for_as_long_as_what_the_board_hashes_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, outer = EarlyEnd(), Deadline.after(5000, "the files")
+    held = end.hold(outer)
+
+    def left() -> int:
+        return round(held.remaining)
+
+    take = ended_by_silence(end, "b1")
+    assert left() == 180
+    take(b"sha256sum abc 5 644 a\0hashing - 4000000000 0 bi")
+    assert left() == 60
+    take(b"g\0")
+    assert left() == 460
+    take(b"sha256sum abc 4000000000 644 big\0")
+    assert left() == 60
+    assert "Board b1 has said nothing for 60 s" in held.error().message
+    take(b"hashing - 999999999999 0 huge\0")
+    assert left() == 5000
+    assert held.error().message == outer.error().message

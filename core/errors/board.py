@@ -185,7 +185,7 @@ class AllBoardsLost(LostConnection):
 
 
 class TransferStalled(DeadlineExpired):
-    """Nothing more of a file reaches the board: it is frozen, or the link is dead without a word."""
+    """Nothing more of a file arrives: the board is frozen, or the link is dead without a word."""
 
     code = "OHF7302"
     default_remedy = "Unplug the board and connect it again, or restart it when it is frozen; then push again: it goes on from what is there."

@@ -64,7 +64,10 @@ class DeadlineExpired(Failure):
 
     code = "OHF7301"
     category = Category.TIMEOUT
-    default_remedy = "Give it more time with --timeout SECONDS."
+    default_remedy = (
+        "Give it more time with --timeout SECONDS, where the command has that, or by ohforge.timeouts. "
+        "A board that answers nothing at all has to be restarted."
+    )
 
 
 class TakesTooLong(DeadlineExpired):

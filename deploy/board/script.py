@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.deadline import Deadline
-from core.errors import LostConnection, RemoteFolderMissing
+from core.errors import DeadlineExpired, LostConnection, RemoteFolderMissing
 from core.process import OnOutput
 from deploy.board.protocol import ShellResult
 
@@ -254,6 +254,9 @@ class UntilMarker(Deadline):
         if self.reader.ended_at is None:
             return left
         return min(left, max(0.0, self.reader.ended_at + LINGER_SECONDS - time.monotonic()))
+
+    def error(self) -> DeadlineExpired:
+        return self.whole.error()
 
 
 def last_lines(reader: MarkerReader) -> str:

@@ -10,6 +10,7 @@ import pytest
 from core.deadline import Deadline
 from core.errors import DeadlineExpired, TransferStalled
 from core.session import Session
+from deploy.board.script import MarkerReader, UntilMarker
 from deploy.transfer import stall
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.progress import progress_shown
@@ -195,7 +196,8 @@ def test_a_listing_is_waited_for_as_long_as_what_the_board_hashes_may_take(monke
     assert left() == 460
     take(b"sha256sum abc 4000000000 644 big\0")
     assert left() == 60
-    assert "Board b1 has said nothing for 60 s" in held.error().message
+    for waiting in (held, UntilMarker.of(held, MarkerReader("token"))):
+        assert "Board b1 has said nothing for 60 s" in waiting.error().message
     take(b"hashing - 999999999999 0 huge\0")
     assert left() == 5000
     assert held.error().message == outer.error().message

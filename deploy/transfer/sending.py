@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from deploy.ssh.board import SshBoard
 from deploy.transfer.chunks import Grown, is_large, send_in_chunks
 from deploy.transfer.confirm import Arrived, Verdict
 from deploy.transfer.progress import progress_shown
+from deploy.transfer.stall import TOLD_AFTER
 from deploy.transfer.store import SLOWEST_LINK, StoredFile, file_changed, joined_path, part_path
 from deploy.transfer.streamed import send_streamed
 
@@ -97,7 +99,15 @@ class Sending:
     def _send_whole(self, file: StoredFile, before: int, progress: Progress) -> None:
         what = f"{file.local.name} on its way to board {self.board.serial}"
         sending = self.deadline.within(60 + file.size / SLOWEST_LINK, what)
-        measure = functools.partial(self._size_there, file)
+
+        @functools.cache
+        def tell() -> None:
+            self.session.console.warn(
+                f"board {self.board.serial} has not told for {TOLD_AFTER:.0f} s how much of {file.local.name} is there; "
+                f"that is given up after {sending.seconds:.0f} s in all"
+            )
+
+        measure = functools.partial(self._size_there, file, tell)
         with progress_shown(measure, before, file.size, progress, pause=POLL_SECONDS, deadline=sending):
             self._send_part(file, sending)
 
@@ -118,10 +128,15 @@ class Sending:
         with contextlib.suppress(Failure):  # What the user must hear of is why.
             self.board.shell(f"rm -f {quote(remote)}", deadline=Deadline.after(15, "a partial file to be removed"))
 
-    def _size_there(self, file: StoredFile, deadline: Deadline) -> int | None:
+    def _size_there(self, file: StoredFile, tell: Callable[[], None], deadline: Deadline) -> int | None:
         question = f"wc -c <{quote(part_path(self.board.profile, file.sha256))} 2>/dev/null"
+        silence = threading.Timer(TOLD_AFTER, tell)
+        silence.daemon = True
+        silence.start()
         try:
             answer = self.board.shell(question, deadline=deadline).text.strip()
         except Failure:
             return None
+        finally:
+            silence.cancel()
         return int(answer) if answer.isdigit() else 0

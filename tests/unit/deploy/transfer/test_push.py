@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,27 @@ def test_how_far_a_long_transfer_is_is_asked_of_the_board(
     board.on_send = half_way
     place(session, board, file)
     assert reached[-1] == len(CONTENT)
+
+
+def test_a_board_that_does_not_tell_how_far_a_file_is_is_said_once(
+    session: Session, board: LocalBoard, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(session.console, "warn", warned.append)
+    monkeypatch.setattr(sending, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(sending, "TOLD_AFTER", 0.01)
+    questions: list[str] = []
+
+    def keep_silent(script: str) -> None:
+        if "wc -c" in script:
+            questions.append(script)
+            wait_until("the warning", lambda: warned)
+            time.sleep(0.05)
+
+    board.on_shell = keep_silent
+    board.on_send = lambda remote: wait_until("a second question", lambda: len(questions) > 1) and None
+    place(session, board, file)
+    assert [said for said in warned if "has not told" in said] == warned[:1] == warned
 
 
 # folders -------------------------------------------------------------------------------------------

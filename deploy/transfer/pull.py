@@ -24,6 +24,7 @@ from deploy.ssh.board import SshBoard
 from deploy.transfer import chunks
 from deploy.transfer.early_end import EarlyEnd
 from deploy.transfer.links import Links
+from deploy.transfer.part import PART_NAME, own_part, remove_abandoned_parts
 from deploy.transfer.placement import FolderToPlace, LinkToPlace
 from deploy.transfer.progress import progress_shown
 from deploy.transfer.receive_streamed import OPENSSL_FROM, receive_streamed, streamed_part
@@ -40,8 +41,6 @@ from deploy.transfer.tree import (
 from deploy.transfer.watched import ended_by_silence, watched_arrival
 
 POLL_SECONDS = 0.5
-PART_NAME = f".ohforge-{secrets.token_hex(8)}.part"
-"""Of what is on its way: nobody can foresee it and lay a link there, and it is as short as any name may be long."""
 STAND_IN_SECONDS = 15.0
 NAMED_FROM = 16_000_000
 """A file of so many bytes or more is named by the board before it is hashed, so that its silence is understood."""
@@ -171,6 +170,8 @@ def fetch_files(
     found = _list_safely(session, board, asked, folder=folder, deadline=deadline, links=links)
     # What is there already keeps its mode, and a folder that may not be written gets its own when all is in it.
     made = [(path, each.mode) for each in found.folders if _make_folder(path := place(each.name))]
+    for place_here in {place(file.path).parent for file in found.files}:
+        remove_abandoned_parts(place_here)
     pulled = []
     done = 0
     with session.console.progress(f"receiving from {board.serial}", sum(file.size for file in found.files)) as progress:
@@ -349,18 +350,18 @@ def _fetch_one(
     try:
         with _as_hdc_takes_it(board, remote) as source:
             for _ in range(2):
-                part.unlink(missing_ok=True)  # hdc would write through a link that lies there.
-                part.touch(mode=0o600)  # hdc keeps the mode of what it writes over.
-                with watched_arrival(
-                    session, board, part, name=PurePosixPath(remote).name, size=file.size, deadline=waiting
-                ) as watched:
-                    board.receive(source, part, deadline=watched)
-                digest = sha256_file(part)
-                same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
-                if same and part.stat().st_size == file.size:
-                    part.chmod(file.mode)
-                    part.replace(local)
-                    return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
+                with own_part(part):
+                    arriving = watched_arrival(
+                        session, board, part, name=PurePosixPath(remote).name, size=file.size, deadline=waiting
+                    )
+                    with arriving as watched:
+                        board.receive(source, part, deadline=watched)
+                    digest = sha256_file(part)
+                    same = (digest if file.tool == "sha256sum" else md5_file(part)) == file.hash
+                    if same and part.stat().st_size == file.size:
+                        part.chmod(file.mode)
+                        part.replace(local)
+                        return PulledFile(remote=remote, local=local, size=file.size, sha256=digest)
                 _check_unchanged(session, board, file, remote, deadline)
         raise ContentDiffers(f"{remote} of board {board.serial} arrived with another content, twice.")
     finally:

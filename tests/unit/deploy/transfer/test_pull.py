@@ -22,7 +22,8 @@ from core.errors import (
 from core.session import PROJECT, Session
 from deploy.transfer import pull
 from deploy.transfer.early_end import EarlyEnd
-from deploy.transfer.pull import PART_NAME, as_name, as_pattern, fetch_files, pull_files
+from deploy.transfer.part import PART_NAME, own_part, remove_abandoned_parts
+from deploy.transfer.pull import as_name, as_pattern, fetch_files, pull_files
 from deploy.transfer.push import push_files
 from tests.support.local_board import LocalBoard
 from tests.support.transfers import CONTENT, NAME, flip_byte, names, place, record_progress
@@ -263,8 +264,35 @@ def test_a_link_under_the_temporary_name_is_not_followed(session: Session, board
     assert not (tmp_path / "here/log.txt").is_symlink()
 
 
+def test_what_a_killed_pull_has_left_is_removed_by_the_next_and_nothing_else(
+    session: Session, board: LocalBoard, tmp_path: Path
+) -> None:
+    (board.folder / "log.txt").write_text("new")
+    here = tmp_path / "here"
+    here.mkdir()
+    abandoned = here / ".ohforge-pull-0123456789abcdef.part"
+    stream = here / ".ohforge-0123456789abcdef.part"  # Which is gone on with.
+    for left in (abandoned, stream):
+        left.write_text("left")
+    with own_part(here / ".ohforge-pull-00000000000000aa.part"):
+        pull_files(session, board, [f"{board.folder}/log.txt"], here)
+        assert names(here) == {"log.txt", stream.name, ".ohforge-pull-00000000000000aa.part"}
+    precious = tmp_path / "precious"
+    precious.write_text("old")
+    abandoned.symlink_to(precious)
+    remove_abandoned_parts(here)
+    assert precious.read_text() == "old"
+
+
+def test_a_part_is_held_until_it_has_its_name(session: Session, board: LocalBoard, tmp_path: Path) -> None:
+    (board.folder / "log.txt").write_text("new")
+    board.on_receive = lambda local: remove_abandoned_parts(local.parent)
+    pull_files(session, board, [f"{board.folder}/log.txt"], tmp_path / "back")
+    assert (tmp_path / "back").read_text() == "new"
+
+
 def test_nobody_can_foresee_the_temporary_name() -> None:
-    program = "from deploy.transfer.pull import PART_NAME; print(PART_NAME)"
+    program = "from deploy.transfer.part import PART_NAME; print(PART_NAME)"
     say = functools.partial(
         subprocess.run, [sys.executable, "-c", program], capture_output=True, check=True, cwd=PROJECT
     )

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 from core.deadline import Deadline
 from core.errors import LostConnection
 from deploy.board.script import quote
-from deploy.ssh.address import Hop, resolve
+from deploy.ssh.address import Hop, way_to
 from deploy.ssh.login import CONNECT_SECONDS, LOOPBACK, close, log_in, reason
 from deploy.ssh.openssh import Known, NotLetIn, OpenSsh
 
@@ -73,8 +73,7 @@ class SshLink:
         if deadline.expired:
             raise deadline.error()
         clients: list[paramiko.SSHClient] = []
-        target = resolve(serial)
-        way = [*(resolve(name) for name in target.through), target]
+        way = way_to(serial)
         try:
             for hop in way:
                 before = clients[-1] if clients else None
@@ -313,7 +312,7 @@ def _known(hop: Hop, client: paramiko.SSHClient) -> Known:
 def _address(hop: Hop, transport: paramiko.Transport) -> str:
     """Of the very computer that is connected, for a name may stand for several."""
     link = transport.sock
-    if not isinstance(link, socket.socket):  # A program's pipe, or a channel.
+    if not isinstance(link, socket.socket) or link.family == socket.AF_UNIX:  # A channel, or a program's link.
         return hop.host
     with contextlib.suppress(OSError):
         address, _, *scope = link.getpeername()

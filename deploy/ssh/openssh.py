@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -163,11 +162,12 @@ class OpenSsh:
         usual = (Path("~/.ssh").expanduser() / name for name in USUAL_KEYS)
         keys = [str(key) for key in (*map(Path, hop.keys), *usual) if key.is_file()]
         yield from (f"  IdentityFile {_word(key)}" for key in keys or ["none"])
+        if hop.agent is not None:
+            yield f"  IdentityAgent {_word(hop.agent) if hop.agent else 'none'}"
         if number:
             yield f"  ProxyJump {_name(number - 1)}"
         elif hop.command:
-            # Without a shell, as our own connection starts it.
-            yield f"  ProxyCommand {shlex.join(shlex.split(hop.command)).replace('%', '%%')}"
+            yield f"  ProxyCommand {hop.command.replace('%', '%%')}"
 
 
 def _name(number: int) -> str:

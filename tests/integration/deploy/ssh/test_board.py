@@ -112,6 +112,26 @@ def test_everything_that_a_command_started_ends_with_ohforge(
     _check_that_it_ends(tmp_path)
 
 
+@pytest.mark.usefixtures("greeted")
+def test_what_a_start_file_prints_is_no_output(session: Session, tmp_path: Path) -> None:
+    board = choose_board(session, "ssh://lab")
+    assert isinstance(board, SshBoard)
+    with contextlib.closing(board):
+        answer = board.shell("echo one; echo two >&2; exit 3", deadline=soon())
+        assert (answer.output, answer.exit_code) == (b"one\ntwo\n", 3)
+        assert "Welcome" not in board.profile.device_dir
+        (tmp_path / "here").write_bytes(b"content")
+        board.send(tmp_path / "here", f"{tmp_path}/there", deadline=soon())
+        board.receive(f"{tmp_path}/there", tmp_path / "back", deadline=soon())
+        assert (tmp_path / "back").read_bytes() == (tmp_path / "there").read_bytes() == b"content"
+        with pytest.raises(RemoteFolderMissing):
+            board.send(tmp_path / "here", f"{tmp_path}/absent/file", deadline=soon())
+        errors = bytearray()
+        script = "echo answer; echo fault >&2; exit 5"
+        assert board._run(script, soon(), errors.extend, on_errors=errors.extend) == 5
+        assert bytes(errors) == b"answer\nfault\n"
+
+
 def test_a_program_in_the_background_outlives_its_command(board: SshBoard, tmp_path: Path) -> None:
     board.shell(f"{_long_program(tmp_path)} >/dev/null 2>&1 & sleep 0.5", deadline=soon())
     assert board.shell(f"kill -KILL $(cat {tmp_path}/pid)", deadline=soon()).exit_code == 0

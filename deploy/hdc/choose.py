@@ -110,7 +110,8 @@ def _board_in_any_state(session: Session, named: str, why: str) -> HdcBoard:
     if named and (over_ssh := find_ssh(session, named)) is not None:
         raise UsageError(
             f"{over_ssh[0]} is an SSH board; restarting and waiting are for boards behind hdc.",
-            remedy=f"Restart it with `ohforge board.shell --board {named} reboot`.",
+            remedy=f"Restart it with `ohforge board.shell --board {named} reboot`; whether it is back, "
+            f"`ohforge board.info --board {named}` tells.",
         )
     hdc = find_hdc(session)
     if not named:

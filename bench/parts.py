@@ -21,7 +21,7 @@ from bench.spread.here import shop_of
 from bench.spread.kind import check_alike, kind_of_board
 from bench.spread.spread import Spread
 from bench.spread.station import Shop
-from bench.spread.there import ThereShop, pack_folder, unpack_folder
+from bench.spread.there import ThereShop, named_there, pack_folder, unpack_folder
 from core.errors import AllBoardsLost, Failure, NotEnoughSpace, OhforgeError
 from core.interrupts import termination_as_interrupt
 from core.record_folder import RecordFolder, make_record_folder, now, plain_name
@@ -118,6 +118,7 @@ def measure_parts(
 @contextlib.contextmanager
 def _shop(request: BenchRequest, measure: Measure, folder: Path, scheduler: str) -> Iterator[Shop]:
     if scheduler:
+        request = dataclasses.replace(request, models=tuple(map(named_there, request.models)))
         yield ThereShop(do=functools.partial(_measure_there, request, measure, folder.name), look=kind_of_board)
         return
     with shop_of(functools.partial(_measure_here, request, measure, folder), kind_of_board) as shop:

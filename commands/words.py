@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from invoke.parser.argument import Argument
 
 from commands.command import FlagGroup
+from core.addresses import quoted
 from core.errors import UsageError
 from core.files import read_amount
 from toolchains.host_toolchain import ToolchainChoice
@@ -24,6 +25,7 @@ BOARD_HELP = (
     "Serial, ssh:// address, lab:PLACE, name under ohforge.boards, or emulated board; `ohforge board.list` shows them."
 )
 BOARDS_HELP = "Several boards of one kind, such as lab-1,lab-2, among which the work is spread; needs Dask."
+SCHEDULER = re.compile(r"(?:[a-z]+://)?(?:[\w.-]+|\[[\da-fA-F:.%\w]+\]):\d{1,5}")
 SCHEDULER_HELP = "Address of the Dask scheduler whose workers have the boards of --boards, such as tcp://lab:8786."
 TIMEOUT_HELP = "Seconds that it may take; default: the setting under ohforge.timeouts."
 LINKS_HELP = (
@@ -118,10 +120,15 @@ def read_boards(text: str, scheduler: str = "") -> tuple[str, ...]:
     """Boards such as ``a,b``, each once. Raises UsageError."""
     names = tuple(word.strip() for word in text.split(",") if word.strip())
     if len(set(names)) < len(names):
-        raise UsageError(f"--boards {text!r} names a board twice.", remedy="Name each once.")
+        raise UsageError(f"--boards {quoted(text)} names a board twice.", remedy="Name each once.")
     if scheduler and not names:
         raise UsageError(
             "--scheduler is for --boards, of which there are none.", remedy="Name the boards of its workers."
+        )
+    # It stands in records; Dask knows neither users nor passwords.
+    if scheduler and not SCHEDULER.fullmatch(scheduler):
+        raise UsageError(
+            f"--scheduler {quoted(scheduler)} is no address of a Dask scheduler.", remedy="Write tcp://HOST:8786."
         )
     return names
 

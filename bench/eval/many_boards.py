@@ -24,6 +24,7 @@ from bench.spread.dask_pool import DaskPool
 from bench.spread.kind import check_alike, kind_of_board
 from bench.spread.spread import Pool, Spread
 from bench.spread.station import Opened
+from bench.spread.there import named_there
 from core.errors import Interrupted, OhforgeError, UsageError
 from core.session import Session
 
@@ -43,8 +44,9 @@ def reach_boards(
             "This record was begun with one server, of whose kind too little is known to add boards to it.",
             remedy="Go on without --boards, or begin anew.",
         )
+    model = named_there(request.model) if request.scheduler else request.model
     shop = AskingShop(
-        request=dataclasses.replace(request, boards=(), scheduler="", resume=None, plan=plan),
+        request=dataclasses.replace(request, model=model, boards=(), scheduler="", resume=None, plan=plan),
         wording=record.content["prompt"]["template"],
         runs=str(record.folder / "runs"),
     )

@@ -175,7 +175,10 @@ def _client(scheduler: str, folder: Path, boards: Sequence[str]) -> Iterator[Cli
         try:
             client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
-            raise ServerUnreached(f"The Dask scheduler {scheduler} cannot be reached: {error}.") from error
+            raise ServerUnreached(
+                f"The Dask scheduler {scheduler} cannot be reached: {error}.",
+                remedy="See whether `dask scheduler` runs there, and listens where this computer reaches it.",
+            ) from error
         with client:
             yield client
         return

@@ -26,6 +26,12 @@ class ThereShop:
         yield Opened(about={}, do=lambda argument: self.do(session, board, argument), end=None)
 
 
+def named_there(model: str) -> str:
+    """A model as another computer may find it: the file that it names here by its whole path, else its name."""
+    path = Path(model).expanduser()
+    return str(path.absolute()) if path.is_file() else model
+
+
 def pack_folder(folder: Path) -> bytes:
     """A folder with all files in it, under its own name."""
     packed = io.BytesIO()

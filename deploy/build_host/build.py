@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.addresses import quoted
 from core.deadline import Deadline
 from core.dry import Would
 from core.errors import BoardOffline, BuildError, Busy, DeadlineExpired, Interrupted, LostConnection, NoBoard
@@ -94,7 +95,7 @@ def _find_host(session: Session, name: str) -> str:
     found = find_ssh(session, name)
     if found is None:
         raise NoBoard(
-            f"{name!r} is no build host.",
+            f"{quoted(name)} is no build host.",
             remedy="Name it as ssh://USER@HOST, with :PORT after it when that is not 22, or by the name of an SSH board "
             "under ohforge.boards.",
         )

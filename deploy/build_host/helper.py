@@ -6,7 +6,7 @@ it uses. Everything lies below one folder, the `base`:
     store/        every file that was sent, once, under its SHA-256
     code/ projects/ recipes/ prefixes/ cache/sources/    trees of links into the store, named by their content
     python/       Python environments with what builds need
-    jobs/ID/      one folder per attempt: request.json, events (what the build says), result.json
+    jobs/ID/      one folder per attempt: request.json, events (what the build says), result.json, stopped
     build/ cache/ what ohforge itself keeps of builds
 """
 
@@ -32,6 +32,8 @@ from typing import IO, Any
 
 ANSWER = b"ohforge-answer: "
 """Before the JSON object that a call answers: a shell's start file may print something first."""
+STOPPED = "stopped"
+"""Marks an attempt that was ended on purpose: who comes later wants another one."""
 BEGIN = b"ohforge-begin\n"
 """Before the bytes of an answer that is no JSON."""
 LINK = "link"
@@ -212,7 +214,12 @@ def start_build(base: Path, words: Sequence[str], given: IO[bytes]) -> dict[str,
     with locked(job / "start.lock"):
         attempt = _current(job)
         if attempt and (
-            runs(job / attempt) or (attempt == wanted["known"] and (job / attempt / "result.json").exists())
+            runs(job / attempt)
+            or (
+                attempt == wanted["known"]
+                and (job / attempt / "result.json").exists()
+                and not (job / attempt / STOPPED).exists()
+            )
         ):
             return {"attempt": attempt, "new": False}
         for tree in wanted["trees"]:
@@ -296,6 +303,7 @@ def _title(attempt: Path) -> str:
 def _stop(attempt: Path) -> bool:
     with locked(attempt.with_name("start.lock")):
         number = int((attempt / "running").read_text())
+        (attempt / STOPPED).touch()
     for signalled in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(number, signalled)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from core.addresses import quoted
 from core.deadline import Deadline
 from core.errors import (
     BoardError,
@@ -109,7 +110,8 @@ def _board_in_any_state(session: Session, named: str, why: str) -> HdcBoard:
     if named and (over_ssh := find_ssh(session, named)) is not None:
         raise UsageError(
             f"{over_ssh[0]} is an SSH board; restarting and waiting are for boards behind hdc.",
-            remedy=f"Restart it with `ohforge board.shell --board {named} reboot`.",
+            remedy=f"Restart it with `ohforge board.shell --board {named} reboot`; whether it is back, "
+            f"`ohforge board.info --board {named}` tells.",
         )
     hdc = find_hdc(session)
     if not named:
@@ -124,7 +126,7 @@ def _board_in_any_state(session: Session, named: str, why: str) -> HdcBoard:
     key = entry.serial or named
     check_key(key)
     if hdc is None:
-        raise NoBoard(f"No hdc is installed, so the board {key!r} cannot be reached.", remedy=INSTALL_HDC)
+        raise NoBoard(f"No hdc is installed, so the board {quoted(key)} cannot be reached.", remedy=INSTALL_HDC)
     if TCP_KEY.fullmatch(key) and session.settings.own_servers and not entry.hdc_server and not session.dry:
         hdc = connected_hdc(session, hdc, key) or own_hdc(session, hdc, key)
     return _real_board(session, at_server(hdc, entry.hdc_server), key, entry, why)
@@ -195,7 +197,7 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
     hdc = find_hdc(session)
     if hdc is None:
         raise NoBoard(
-            f"There is no board {key!r}; {nearest(key, known_names(session, []))}. No hdc is installed, "
+            f"There is no board {quoted(key)}; {nearest(key, known_names(session, []))}. No hdc is installed, "
             "so real boards cannot be reached.",
             remedy=INSTALL_HDC,
         )
@@ -213,7 +215,7 @@ def _checked_board(session: Session, key: str, entry: BoardEntry, why: str) -> B
         )
     if key not in targets:
         known = known_names(session, list(targets))
-        raise NoBoard(f"There is no board {key!r}; {nearest(key, known)}. hdc is {hdc.argv[0]}.")
+        raise NoBoard(f"There is no board {quoted(key)}; {nearest(key, known)}. hdc is {hdc.argv[0]}.")
     target, server = targets[key]
     if target.state == "Unauthorized":
         return _accepted_board(session, server, key, entry, why)

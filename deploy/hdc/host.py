@@ -84,6 +84,15 @@ class HdcHost(SshBoard):
             seconds=time.monotonic() - started,
         )
 
+    @property
+    def about_its_folder(self) -> str:
+        """What helps when nothing can be written to the folder where files lie there."""
+        folder = self.profile.device_dir
+        return (
+            f"See with `ssh {self.serial} ls -ld {quote(folder)}` whose it is; its storage may be read-only. "
+            "XDG_CACHE_HOME in the environment of its sshd's commands names another place."
+        )
+
     def takes(self, argv: Sequence[str]) -> bool:
         """Whether the words are short enough for a command line there, quoted twice as they have to be."""
         return len(os.fsencode(quote(shlex.join(argv)))) < LONGEST_COMMAND
@@ -159,7 +168,7 @@ class HdcHost(SshBoard):
         if result.exit_code != 0:
             error = NotEnoughSpace if "No space left" in result.text or "quota" in result.text else TransferError
             said = result.text.strip() or result.exit_code
-            remedy = MAKE_ROOM if error is NotEnoughSpace else None
+            remedy = MAKE_ROOM if error is NotEnoughSpace else self.about_its_folder
             raise error(f"The host {self.serial} has no place for a file: {said}.", remedy=remedy)
         return result.text
 

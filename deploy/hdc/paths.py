@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from core.addresses import quoted
 from core.errors import NoBoard, UnsafePath, UsageError
 from core.spool import spool_folder
 
@@ -23,10 +24,10 @@ def check_key(key: str) -> None:
     """Raises NoBoard for a connect key that hdc would take for something else."""
     if not is_key(key):
         raise NoBoard(
-            f"{key!r} is no name of a board for hdc: it has 1 to {KEY_LIMIT} bytes, no blanks and no control characters."
+            f"{quoted(key)} is no name of a board for hdc: it has 1 to {KEY_LIMIT} bytes, no blanks and no control characters."
         )
     if key.startswith(("-", "wait")) or key in ("any", "shell", "kill"):
-        raise NoBoard(f"{key!r} is no name of a board for hdc: it is a word of hdc's own.")
+        raise NoBoard(f"{quoted(key)} is no name of a board for hdc: it is a word of hdc's own.")
 
 
 def check_local_file(local: Path) -> None:

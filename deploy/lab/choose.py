@@ -6,6 +6,7 @@ import os
 import re
 from typing import Any
 
+from core.addresses import quoted
 from core.errors import BoardOffline, ConfigurationError, HostToolMissing, LabUnreached, NoBoard
 from core.session import Session
 from core.settings import BoardEntry
@@ -50,7 +51,7 @@ def coordinator_of(session: Session) -> str:
     found = ADDRESS.fullmatch(address)
     if address and (found is None or not 0 < int(found["port"] or 1) < 65536):
         raise ConfigurationError(
-            f"{address!r} is no address of a coordinator, which has the form HOST[:PORT].",
+            f"{quoted(address)} is no address of a coordinator, which has the form HOST[:PORT].",
             remedy="Correct the setting ohforge.lab, or the variable LG_COORDINATOR.",
         )
     return address

@@ -31,6 +31,11 @@ ANSWERS = {
 }
 """What the host says when it has not written, by what becomes of it."""
 
+WHERE = (
+    "Such notes lie in /var/tmp/ohforge-leases there, or where OHFORGE_LEASE_DIR in the environment of its sshd's commands "
+    "says: all who use its boards must be able to write there. See with `ssh {serial} ls -la /var/tmp/ohforge-leases`."
+)
+
 
 class ChangedMeanwhile(Exception):
     """The file is not what was read any more; nothing was written."""
@@ -67,7 +72,10 @@ class HostFile:
         answer = self._host.shell(script, deadline=self._deadline())
         clock, _, content = answer.output.partition(b"\n")
         if not clock.isdigit():
-            raise CannotWrite(f"The host {self._host.serial} does not tell who uses a board: {answer.text[:200]!r}.")
+            raise CannotWrite(
+                f"The host {self._host.serial} does not tell who uses a board: {answer.text[:200]!r}.",
+                remedy=WHERE.format(serial=self._host.serial),
+            )
         if self._ahead is None:
             ahead = round(int(clock) + 0.5 - time.time())
             self._ahead = ahead if abs(ahead) > CLOCKS_AGREE_SECONDS else 0
@@ -84,12 +92,17 @@ class HostFile:
             content=_line(_shifted(value, self._ahead or 0)),
             seconds=round(LOCK_SECONDS),
         )
-        said = self._host.shell(script, deadline=self._deadline()).text.strip()
+        lines = self._host.shell(script, deadline=self._deadline()).text.strip().splitlines()
+        # What programs there say of a fault comes before.
+        said = lines[-1] if lines else ""
         if said == "changed":
             raise ChangedMeanwhile
         if said != "written":
             error, why = ANSWERS.get(said, (CannotWrite, f"the host says {said[-200:]!r}"))
-            raise error(f"The note of who uses a board of the host {self._host.serial} cannot be changed: {why}.")
+            remedy = WHERE.format(serial=self._host.serial) if error is CannotWrite else None
+            raise error(
+                f"The note of who uses a board of the host {self._host.serial} cannot be changed: {why}.", remedy=remedy
+            )
 
     def _deadline(self) -> Deadline:
         return Deadline.after(SECONDS, f"the note of who uses a board of the host {self._host.serial}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from core.addresses import quoted
 from core.errors import ConfigurationError, NoBoard
+from deploy.ssh.configuration import look_up
 
 SCHEME = "ssh://"
 WRITTEN = re.compile(
@@ -33,6 +34,10 @@ class Hop:
     """Files of private keys that the configuration names."""
     known_hosts: tuple[str, ...] = ()
     """Files of known host keys, the user's own first."""
+    noted_in: str = ""
+    """The file that gets the keys which the user accepts; empty: the configuration names none that would keep them."""
+    agent: str | None = None
+    """The socket of the agent to ask, empty for none at all; None: that of the environment."""
     command: str = ""
     """A program whose standard input and output are the link (ProxyCommand)."""
     through: tuple[str, ...] = ()
@@ -59,14 +64,30 @@ def split_host(text: str) -> tuple[str, str] | None:
     return (ssh_serial(host), key) if is_ssh(text) and key else None
 
 
+def way_to(text: str, configuration: Path | None = None) -> list[Hop]:
+    """The computers to log in to, one through the other, so as to get to `text`, the last. Raises as `resolve`."""
+    return list(_way(text, configuration, ()))
+
+
+def _way(text: str, configuration: Path | None, after: tuple[str, ...]) -> Iterator[Hop]:
+    """As OpenSSH goes it: of several in a row only the first has a way of its own."""
+    target = resolve(text, configuration)
+    if target.through and target.through[0] not in after:
+        first, *others = target.through
+        yield from _way(first, configuration, (*after, first))
+        yield from (resolve(name, configuration) for name in others)
+    yield target
+
+
 def resolve(text: str, configuration: Path | None = None) -> Hop:
     """How to log in to ``[ssh://][USER@]HOST[:PORT]``; HOST may be a Host of the user's OpenSSH `configuration`.
 
     Raises NoBoard for another form, ConfigurationError when the configuration cannot be read.
     """
     user, name, port = _parse(text.removeprefix(SCHEME))
-    found = _look_up(configuration or Path("~/.ssh/config").expanduser(), name)
-    port = port or int(found.get("port", DEFAULT_PORT))
+    file = configuration or Path("~/.ssh/config").expanduser()
+    found = look_up(file, name)
+    port = port or _port(str(found.get("port", DEFAULT_PORT)), file)
     host = str(found.get("hostname", name))
     alias = str(found.get("hostkeyalias", host))
     jump = str(found.get("proxyjump", "none"))
@@ -80,6 +101,8 @@ def resolve(text: str, configuration: Path | None = None) -> Hop:
         known_as=alias if port == DEFAULT_PORT or "hostkeyalias" in found else f"[{alias}]:{port}",
         keys=tuple(str(Path(key).expanduser()) for key in found.get("identityfile", ())),
         known_hosts=tuple(str(Path(file).expanduser()) for file in [*files, *system] if file != "none"),
+        noted_in=next((str(Path(file).expanduser()) for file in files if file not in ("none", os.devnull)), ""),
+        agent=_agent(str(found.get("identityagent", "SSH_AUTH_SOCK"))),
         command="" if command == "none" else command,
         through=() if jump == "none" else tuple(jump.split(",")),
         ciphers=str(found.get("ciphers", "")),
@@ -98,17 +121,18 @@ def _parse(text: str) -> tuple[str, str, int]:
     return found["user"] or "", found["host"].strip("[]"), port
 
 
-def _look_up(file: Path, name: str) -> Mapping[str, Any]:
-    import paramiko
+def _port(text: str, file: Path) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise ConfigurationError(
+            f"{file} has a Port that is none: {text!r}.", remedy="Correct it: a number up to 65535."
+        )
+    return int(text)
 
-    try:
-        text = file.read_text(encoding="utf-8", errors="surrogateescape")
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.", remedy="Check its mode bits.") from None
-    try:
-        return paramiko.SSHConfig.from_text(text).lookup(name)
-    except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize, ImportError) as error:
-        remedy = "Correct it, or write the address out: ssh://USER@HOST:22."
-        raise ConfigurationError(f"{file} is not understood: {error}.", remedy=remedy) from None
+
+def _agent(text: str) -> str | None:
+    """What IdentityAgent names."""
+    if text == "SSH_AUTH_SOCK":
+        return None
+    if text == "none":
+        return ""
+    return str(Path(os.path.expandvars(text.replace("%d", "~").replace("%u", getpass.getuser()))).expanduser())

@@ -227,12 +227,12 @@ class SshBoard:
         start = source.tell() if source is not None else 0
         count = size if source is None or size is not None else os.fstat(source.fileno()).st_size - start
 
-        def do(link: SshLink, command: str) -> int | None:
+        def do(link: SshLink) -> int | None:
             if source is not None:
                 source.seek(start)
             refusal = link.refusal
             status = link.run_with_file(
-                command,
+                script,
                 size=count or 0,
                 deadline=deadline,
                 on_output=on_output,
@@ -244,7 +244,7 @@ class SshBoard:
                 self._tell_of_refusal(link)
             return status
 
-        return self._by_link(script, deadline, do)
+        return self._by_link(deadline, do)
 
     def _run(
         self,
@@ -254,22 +254,20 @@ class SshBoard:
         on_errors: Callable[[bytes], object] | None = None,
     ) -> int | None:
         return self._by_link(
-            script,
             deadline,
-            lambda link, command: link.run(command, deadline=deadline, on_output=on_output, on_errors=on_errors),
+            lambda link: link.run_script(script, deadline=deadline, on_output=on_output, on_errors=on_errors),
         )
 
-    def _by_link(self, script: str, deadline: Deadline, do: Callable[[SshLink, str], int | None]) -> int | None:
-        """Runs a script whatever the user's own shell is there."""
-        command = f"exec /bin/sh -c {quote(script)}"
+    def _by_link(self, deadline: Deadline, do: Callable[[SshLink], int | None]) -> int | None:
+        """Does something by the link, and once more when that had ended before."""
         link = self._link(deadline)
         try:
-            status = do(link, command)
+            status = do(link)
         except LinkHadEnded as ended:  # Between two commands, which shows only now.
             self._session.console.detail(f"the link to board {self.serial} had ended ({ended}); making it anew")
             link = self._link(deadline)
             try:
-                status = do(link, command)
+                status = do(link)
             except LinkHadEnded as again:
                 raise LostConnection(f"Board {self.serial} takes no command: {again}.") from None
         if link.is_silent:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
+import secrets
 import socket
 import threading
 import time
@@ -15,9 +16,10 @@ from typing import IO, TYPE_CHECKING
 from core.deadline import Deadline
 from core.errors import LostConnection
 from deploy.board.script import quote
-from deploy.ssh.address import Hop, resolve
+from deploy.ssh.address import Hop, way_to
 from deploy.ssh.login import CONNECT_SECONDS, LOOPBACK, close, log_in, reason
 from deploy.ssh.openssh import Known, NotLetIn, OpenSsh
+from deploy.ssh.start_files import AfterToken
 
 if TYPE_CHECKING:
     import paramiko
@@ -56,6 +58,8 @@ class SshLink:
         self._moved_at = time.monotonic()
         self._sent = 0
         """Bytes, since the link was opened."""
+        self._is_greeted = False
+        """Whether the start files of the user's shell print something there."""
         self._closing = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -73,8 +77,7 @@ class SshLink:
         if deadline.expired:
             raise deadline.error()
         clients: list[paramiko.SSHClient] = []
-        target = resolve(serial)
-        way = [*(resolve(name) for name in target.through), target]
+        way = way_to(serial)
         try:
             for hop in way:
                 before = clients[-1] if clients else None
@@ -124,15 +127,20 @@ class SshLink:
         on_output: Callable[[bytes], object],
         on_errors: Callable[[bytes], object] | None = None,
         feed: Iterable[bytes | memoryview] = (),
+        token: str = "",
     ) -> int | None:
         """Runs a command line and hands on what it prints, both streams as one; its status, None when that never came.
 
         With `on_errors` that gets what comes on standard error, at the end: at most a channel's window, 2 MB.
         Standard input is what `feed` gives, as fast as it is taken, and stays open until the command ends unless something
-        was fed. Raises DeadlineExpired, LostConnection when the command was not begun, LinkHadEnded.
+        was fed. With a `token`, which the command prints on a line of its own when it begins, what comes before that is left
+        out; all that is wanted comes on standard output then, unless there is `on_errors`.
+        Raises DeadlineExpired, LostConnection when the command was not begun, LinkHadEnded.
         """
+        output = AfterToken(token=token, hand_on=on_output)
+        errors = AfterToken(token=token, hand_on=on_errors or on_output)
         with self._channel(deadline) as channel:
-            channel.set_combine_stderr(on_errors is None)
+            channel.set_combine_stderr(on_errors is None and not token)
             try:
                 channel.exec_command(command)
             except Exception as error:
@@ -148,13 +156,31 @@ class SshLink:
                     channel.shutdown_write()
             while chunk := _next_output(channel, deadline):
                 self._moved_at = time.monotonic()
-                on_output(chunk)
-            while on_errors is not None and channel.recv_stderr_ready():
-                on_errors(channel.recv_stderr(CHUNK))
+                output.add(chunk)
+            output.finish()
+            self._is_greeted = self._is_greeted or bool(output.greeting)
+            while (on_errors is not None or not output.begun) and channel.recv_stderr_ready():
+                errors.add(channel.recv_stderr(CHUNK))
+            errors.finish()
             while not channel.status_event.wait(LOOK_SECONDS) and self.is_open:
                 if deadline.expired:
                     raise deadline.error()
             return None if channel.exit_status < 0 else channel.exit_status
+
+    def run_script(
+        self,
+        script: str,
+        *,
+        deadline: Deadline,
+        on_output: Callable[[bytes], object],
+        on_errors: Callable[[bytes], object] | None = None,
+        feed: Iterable[bytes | memoryview] = (),
+    ) -> int | None:
+        """As `run`, whatever the user's own shell is there, and whatever its start files print."""
+        token = f"OHF{secrets.token_hex(8)}"
+        begin = f"exec 2>&1; echo {token}" if on_errors is None else f"echo {token}; echo {token} >&2"
+        command = f"exec /bin/sh -c {quote(f'{begin}; {script}')}"
+        return self.run(command, deadline=deadline, on_output=on_output, on_errors=on_errors, feed=feed, token=token)
 
     @property
     def many(self) -> int | None:
@@ -163,7 +189,7 @@ class SshLink:
 
     def run_with_file(
         self,
-        command: str,
+        script: str,
         *,
         size: int,
         deadline: Deadline,
@@ -172,17 +198,18 @@ class SshLink:
         source: IO[bytes] | None = None,
         sink: IO[bytes] | None = None,
     ) -> int | None:
-        """Runs a command line that reads `source` or fills `sink`, from where that stands; its status as `run` tells it.
+        """Runs a script that reads `source` or fills `sink`, from where that stands; its status as `run_script` tells it.
 
         With `on_errors` that gets what comes on standard error. `size` is how many bytes that will be: many go by the system's
         ssh, if that is let in where this connection was.
         """
-        if self._openssh is not None and size >= MANY:
+        # A file that ssh itself writes to would begin with the greeting.
+        if self._openssh is not None and size >= MANY and not (sink is not None and self._is_greeted):
             file = source or sink
             start = file.tell() if file is not None else 0
             try:
                 return self._openssh.run(
-                    command,
+                    f"exec /bin/sh -c {quote(script)}",
                     deadline=deadline,
                     on_output=on_output,
                     on_errors=on_errors or (lambda chunk: None),
@@ -198,7 +225,7 @@ class SshLink:
         # One that is empty ends the input of a file that is.
         feed = () if source is None else itertools.chain([b""], iter(functools.partial(source.read, BLOCK), b""))
         take = on_output if sink is None else sink.write
-        return self.run(command, deadline=deadline, on_output=take, on_errors=on_errors, feed=feed)
+        return self.run_script(script, deadline=deadline, on_output=take, on_errors=on_errors, feed=feed)
 
     def run_with_feed(
         self,
@@ -313,7 +340,7 @@ def _known(hop: Hop, client: paramiko.SSHClient) -> Known:
 def _address(hop: Hop, transport: paramiko.Transport) -> str:
     """Of the very computer that is connected, for a name may stand for several."""
     link = transport.sock
-    if not isinstance(link, socket.socket):  # A program's pipe, or a channel.
+    if not isinstance(link, socket.socket) or link.family == socket.AF_UNIX:  # A channel, or a program's link.
         return hop.host
     with contextlib.suppress(OSError):
         address, _, *scope = link.getpeername()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from core.spool import spool_folder
 from deploy.board.script import quote
 from deploy.ssh.address import Hop
 from deploy.ssh.login import CONNECT_SECONDS, FAST_CIPHERS
+from deploy.ssh.start_files import AfterToken
 
 BEGIN_SECONDS = 30.0
 """Within which a command must have begun; else the connection that is there is the quicker one."""
@@ -107,7 +107,9 @@ class OpenSsh:
         error comes to `on_errors`. Raises NotLetIn when it was not begun, and then nothing was written; DeadlineExpired.
         """
         token = f"OHF{secrets.token_hex(8)}"
-        words = f"echo {token} >&2; {command}"
+        # What the start files of the user's shell print comes before.
+        words = f"echo {token} >&2; {command}" if sink is not None else f"echo {token} >&2; echo {token}; {command}"
+        output = AfterToken(token=token, hand_on=on_output or (lambda chunk: None))
         said = _Said(token=token.encode(), hand_on=on_errors)
         limit = _UntilBegun(
             at=deadline.at, seconds=deadline.seconds, waits_for=deadline.waits_for, whole=deadline, said=said
@@ -121,7 +123,7 @@ class OpenSsh:
                 result = RealRunner().run(
                     [*argv, f"exec /bin/sh -c {quote(words)}"],
                     deadline=limit,
-                    on_stdout=on_output,
+                    on_stdout=output.add,
                     on_stderr=said.add,
                     stdin=source,
                     stdout=sink,
@@ -163,11 +165,12 @@ class OpenSsh:
         usual = (Path("~/.ssh").expanduser() / name for name in USUAL_KEYS)
         keys = [str(key) for key in (*map(Path, hop.keys), *usual) if key.is_file()]
         yield from (f"  IdentityFile {_word(key)}" for key in keys or ["none"])
+        if hop.agent is not None:
+            yield f"  IdentityAgent {_word(hop.agent) if hop.agent else 'none'}"
         if number:
             yield f"  ProxyJump {_name(number - 1)}"
         elif hop.command:
-            # Without a shell, as our own connection starts it.
-            yield f"  ProxyCommand {shlex.join(shlex.split(hop.command)).replace('%', '%%')}"
+            yield f"  ProxyCommand {hop.command.replace('%', '%%')}"
 
 
 def _name(number: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from core.deadline import Deadline
-from core.errors import ContentDiffers, NoSpaceOnBoard, UsageError
+from core.errors import CannotWrite, ContentDiffers, NoSpaceOnBoard, UsageError
 from core.files import human_bytes, sha256_file
 from core.locks import hold
 from core.names import file_name_of
@@ -21,7 +21,7 @@ from core.session import Session
 from deploy.agent.agent import AgentHandle, agents_for_hashing, find_agent, running_agent
 from deploy.board.protocol import Board
 from deploy.board.survey import NOT_ASKED, Question, Survey, require_usable, survey_board
-from deploy.hdc.host import title_of
+from deploy.hdc.host import HdcHost, title_of
 from deploy.hdc.paths import check_board_path, check_local_file
 from deploy.transfer.chunks import is_large, room_for_chunks
 from deploy.transfer.confirm import Arrived, Verdict, confirm_files
@@ -191,6 +191,9 @@ class StoreLook:
 
 def look_at_store(board: Board, files: Sequence[StoredFile], survey: Survey) -> StoreLook:
     """What `survey`, which has looked for all of `files`, means for them. Raises NoSpaceOnBoard and what a board lacks."""
+    if isinstance(board, HdcHost) and not survey.writable:
+        folder = board.profile.device_dir
+        raise CannotWrite(f"{folder} of the host {board.serial} cannot be written.", remedy=board.about_its_folder)
     require_usable(board, survey)
     wanted = each_content_once(files)
     unproven = [file for file in wanted if needs_proof(survey, file)]

@@ -119,9 +119,13 @@ def test_of_the_key_of_an_endpoint(check: Callable[..., None], tmp_path: Path, m
         check(*ask, with_password(server.url, "endpoint"), status=64)
 
 
-def test_of_a_way_to_a_board(check: Callable[..., None], home: Path) -> None:
-    for address in ("ssh://anna:{}@127.0.0.1", "ssh://anna:{}@127.0.0.1/192.168.1.9:8710"):
+def test_of_a_way_to_a_board(check: Callable[..., None], home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in ("ssh://anna:{}@127.0.0.1", "ssh://anna:{}@127.0.0.1/192.168.1.9:8710", "anna:{}@127.0.0.1"):
         check("board.shell", "true", "--board", address.format(f"{SECRET}-ssh"), status=70)
+        check("build", "--target", "agent", "--on", address.format(f"{SECRET}-ssh"), status=70)
+    monkeypatch.setenv("LG_COORDINATOR", f"anna:{SECRET}-lab@127.0.0.1:20408")
+    check("board.info", "--board", "lab:bench", status=65)
+    monkeypatch.delenv("LG_COORDINATOR")
     for entry in (
         "via: 'ssh://anna:{}@lab1', key: x",
         "serial: 'anna:{}@lab1', transport: ssh",
@@ -129,6 +133,13 @@ def test_of_a_way_to_a_board(check: Callable[..., None], home: Path) -> None:
     ):
         (home / ".invoke.yaml").write_text(f"ohforge:\n  boards:\n    lab: {{{entry.format(f'{SECRET}-ssh')}}}\n")
         check("board.info", "--board", "lab", status=65)
+
+
+def test_of_a_scheduler(check: Callable[..., None], tmp_path: Path) -> None:
+    there = ("--boards", "a,b", "--scheduler", with_password("tcp://127.0.0.1:8786", "scheduler"))
+    check("bench.mslite", "--model", "absent.ms", *there, status=64)
+    check("bench.mslite", "--model", "absent.ms", *there, "--dry", status=64)
+    check("eval.gsm8k", "absent.gguf", *there, status=64)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from bench.llama import measure_llama
 from bench.parts import measure_parts
 from bench.record import read_bench
 from bench.request import BenchOutcome, BenchRequest
+from bench.spread.there import named_there
 from commands.show_bench import show_parts
+from commands.words import read_boards
 from core.data_file import find_fault
-from core.errors import AllBoardsLost, BoardOffline, UnlikeBoards
+from core.errors import AllBoardsLost, BoardOffline, UnlikeBoards, UsageError
 from core.record_folder import check_record
 from core.session import PROJECT, Session
 from tests.shared.tiny_gguf import write_tiny_gguf
@@ -100,3 +103,25 @@ def test_boards_of_unlike_kind_are_not_measured_together(
     kinds["b"]["chip"] = "RK3588"
     with pytest.raises(UnlikeBoards, match="chip"):
         measure_parts(session, request_, "llama", measure_llama, ("a", "b"))
+
+
+def test_another_computer_is_told_where_a_file_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.ms").touch()
+    assert list(map(named_there, ("own.ms", "absent.ms", "smollm2"))) == [f"{tmp_path}/own.ms", "absent.ms", "smollm2"]
+
+
+@pytest.mark.parametrize(
+    ("address", "is_right"),
+    [
+        ("tcp://lab:8786", True),
+        ("lab-1.lan:8786", True),
+        ("tls://[fe80::1]:8786", True),
+        ("tcp://me:key@lab:8786", False),
+        ("tcp://lab:8786?token=key", False),
+        ("lab", False),
+    ],
+)
+def test_the_address_of_a_scheduler_has_nothing_but_a_host_and_a_port(address: str, is_right: bool) -> None:
+    with contextlib.nullcontext() if is_right else pytest.raises(UsageError, match="no address of a Dask scheduler"):
+        assert read_boards("a,b", address) == ("a", "b")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,7 @@ from core.deadline import Deadline
 from core.errors import (
     BoardBusy,
     BoardOffline,
+    CannotWrite,
     DeadlineExpired,
     HdcNotFound,
     HostKeyNotTrusted,
@@ -248,6 +249,35 @@ def test_a_host_without_room_is_told_as_the_host(
     with pytest.raises(NotEnoughSpace, match=f"free in {host.stage.parents[1]} of the host ssh://lab1,") as caught:
         push_files(session, board, [tmp_path / "model"], f"{TMP}/there/")
     assert "of a board of that host" in caught.value.remedy
+
+
+@contextlib.contextmanager
+def blocked(folder: Path) -> Iterator[None]:
+    """Lets nothing be written in `folder` while the block runs, by whomever."""
+    aside = folder.with_name(f"{folder.name}-aside")
+    if folder.exists():
+        folder.rename(aside)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.touch()
+    try:
+        yield
+    finally:
+        folder.unlink()
+        if aside.exists():
+            aside.rename(folder)
+
+
+def test_a_host_where_nothing_may_be_written_is_told_as_the_host(
+    session: Session, board: HdcBoard, host: LabHost, tmp_path: Path
+) -> None:
+    (tmp_path / "model").write_bytes(os.urandom(1000))
+    with blocked(host.stage.parents[2]):
+        with pytest.raises(CannotWrite, match="of the host ssh://lab1 cannot be written") as caught:
+            push_files(session, board, [tmp_path / "model"], f"{TMP}/there/")
+        assert "XDG_CACHE_HOME" in caught.value.remedy
+    with blocked(host.leases), pytest.raises(CannotWrite, match="is a link or no file") as caught:
+        lock_board(session, locate_board(session, "bench"), seconds=60, purpose="the night")
+    assert "OHFORGE_LEASE_DIR" in caught.value.remedy
 
 
 def sent_to(board: HdcBoard, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -239,12 +239,17 @@ def test_ctrl_c_leaves_the_build_and_says_how_it_is_ended(waiting: Project, host
     number = int((attempt / "running").read_text())
     assert is_alive(number)
     # Whatever its sources are now: whose build it is counts.
+    built = (waiting.folder / "hello.c").read_text()
     (waiting.folder / "hello.c").write_text(HELLO)
     stopped = subprocess.run([*waiting.words, "--stop"], cwd=PROJECT, capture_output=True, check=True, timeout=SECONDS)
     assert "was ended" in json.loads(stopped.stdout)["stopped"]
     assert not is_alive(number)
     assert "stopped" in json.loads((attempt / "result.json").read_text())["error"]["message"]
     assert "does not run" in stop_on(waiting.session, ON, waiting.request)
+    # Of that end its caller has not heard; who wants the same now wants it built.
+    (waiting.folder / "hello.c").write_text(built)
+    waiting.open()
+    assert waiting.build().rebuilt
 
 
 def test_a_build_that_fails_there_fails_as_one_here_and_its_log_is_here(

@@ -99,3 +99,15 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     notes.touch()
     return notes
+
+
+@pytest.fixture
+def greeted(sshd: LoopbackSshd, tmp_path: Path) -> Iterator[None]:
+    """Every command begins with a greeting on both outputs, as where the start file of the user's shell prints one."""
+    start = tmp_path / "start.sh"
+    start.write_text('echo Welcome to the lab\necho a note >&2\nexec /bin/sh -c "$SSH_ORIGINAL_COMMAND"\n')
+    configuration = sshd.folder / "sshd_config"
+    usual = configuration.read_text()
+    configuration.write_text(f"{usual}ForceCommand /bin/sh {start}\n")
+    yield
+    configuration.write_text(usual)

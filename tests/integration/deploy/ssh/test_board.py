@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -111,6 +112,26 @@ def test_everything_that_a_command_started_ends_with_ohforge(
     _check_that_it_ends(tmp_path)
 
 
+@pytest.mark.usefixtures("greeted")
+def test_what_a_start_file_prints_is_no_output(session: Session, tmp_path: Path) -> None:
+    board = choose_board(session, "ssh://lab")
+    assert isinstance(board, SshBoard)
+    with contextlib.closing(board):
+        answer = board.shell("echo one; echo two >&2; exit 3", deadline=soon())
+        assert (answer.output, answer.exit_code) == (b"one\ntwo\n", 3)
+        assert "Welcome" not in board.profile.device_dir
+        (tmp_path / "here").write_bytes(b"content")
+        board.send(tmp_path / "here", f"{tmp_path}/there", deadline=soon())
+        board.receive(f"{tmp_path}/there", tmp_path / "back", deadline=soon())
+        assert (tmp_path / "back").read_bytes() == (tmp_path / "there").read_bytes() == b"content"
+        with pytest.raises(RemoteFolderMissing):
+            board.send(tmp_path / "here", f"{tmp_path}/absent/file", deadline=soon())
+        errors = bytearray()
+        script = "echo answer; echo fault >&2; exit 5"
+        assert board._run(script, soon(), errors.extend, on_errors=errors.extend) == 5
+        assert bytes(errors) == b"answer\nfault\n"
+
+
 def test_a_program_in_the_background_outlives_its_command(board: SshBoard, tmp_path: Path) -> None:
     board.shell(f"{_long_program(tmp_path)} >/dev/null 2>&1 & sleep 0.5", deadline=soon())
     assert board.shell(f"kill -KILL $(cat {tmp_path}/pid)", deadline=soon()).exit_code == 0
@@ -182,6 +203,31 @@ def test_another_key_than_the_known_one_is_never_trusted_until_that_is_forgotten
     assert choose_board(session, "ssh://lab").shell("true", deadline=soon()).exit_code == 0
 
 
+def test_a_revoked_key_is_never_trusted_and_authorities_trust_nobody(
+    session: Session, sshd: LoopbackSshd, home: Path
+) -> None:
+    known, key = home / ".ssh/known_hosts", (sshd.folder / "host.pub").read_text()
+    known.write_text(f"@cert-authority * {key}")
+    with pytest.raises(HostKeyNotTrusted, match="is not known"):
+        choose_board(session, "ssh://lab").shell("true", deadline=soon())
+    known.write_text(f"@cert-authority * {key}[127.0.0.*]:{sshd.port} {key}")
+    assert choose_board(session, "ssh://lab").shell("true", deadline=soon()).exit_code == 0
+    with known.open("a") as file:
+        file.write(f"@revoked * {key}")
+    for accept_new in (False, True):
+        with pytest.raises(HostKeyNotTrusted, match="revoked"):
+            choose_board(session, "ssh://lab", accept_new=accept_new).shell("true", deadline=soon())
+
+
+@pytest.mark.parametrize("file", ["none", "/dev/null"])
+def test_where_no_key_can_be_noted_none_is_accepted(session: Session, home: Path, file: str) -> None:
+    with (home / ".ssh/config").open("a") as configuration:
+        configuration.write(f"  UserKnownHostsFile {file}\n")
+    with pytest.raises(HostKeyNotTrusted) as caught:
+        choose_board(session, "ssh://lab", accept_new=True).shell("true", deadline=soon())
+    assert "UserKnownHostsFile" in caught.value.remedy
+
+
 def test_who_has_no_key_for_the_board_is_told_how_to_get_in(
     session: Session, sshd: LoopbackSshd, tmp_path: Path
 ) -> None:
@@ -209,14 +255,37 @@ def test_where_no_sshd_answers_the_board_is_offline(
         choose_board(session, "ssh://lab").shell("true", deadline=Deadline.after(1.0, "an answer"))
 
 
-def test_a_board_behind_a_program_is_reached_through_it(session: Session, sshd: LoopbackSshd, home: Path) -> None:
+def pipe(sshd: LoopbackSshd, home: Path, command: str) -> None:
+    """Lets the board ``piped`` be reached by that command of the shell."""
     with (home / ".ssh/config").open("a") as configuration:
-        configuration.write(f"Host piped\n  IdentityFile {sshd.folder}/user\n  ProxyCommand {' '.join(sshd.words)}\n")
+        configuration.write(f"Host piped\n  IdentityFile {sshd.folder}/user\n  ProxyCommand {command}\n")
     (home / ".ssh/known_hosts").write_text(f"piped {(sshd.folder / 'host.pub').read_text()}")
+
+
+def test_a_board_behind_a_program_is_reached_through_it(session: Session, sshd: LoopbackSshd, home: Path) -> None:
+    pipe(sshd, home, " ".join(sshd.words))
     board = choose_board(session, "ssh://piped")
     assert isinstance(board, SshBoard)
     with contextlib.closing(board):
         assert board.shell("echo there", deadline=soon()).output == b"there\n"
+
+
+def test_a_link_by_a_program_ends_with_it(session: Session, sshd: LoopbackSshd, home: Path, tmp_path: Path) -> None:
+    pipe(sshd, home, f"sh -c 'echo $$ >{tmp_path}/number; exec {' '.join(sshd.words)}' 2>/dev/null")
+    board = choose_board(session, "ssh://piped")
+    assert isinstance(board, SshBoard)
+
+    def cut(chunk: bytes) -> None:
+        os.kill(int((tmp_path / "number").read_text()), signal.SIGKILL)
+
+    with contextlib.closing(board), pytest.raises(LostConnection):
+        board.shell("echo there; sleep 600", deadline=soon(), on_output=cut)
+
+
+def test_a_program_that_gives_no_link_tells_why(session: Session, sshd: LoopbackSshd, home: Path) -> None:
+    pipe(sshd, home, "echo the gate is closed >&2")
+    with pytest.raises(BoardOffline, match="ProxyCommand, which said: the gate is closed"):
+        choose_board(session, "ssh://piped").shell("true", deadline=Deadline.after(1.0, "an answer"))
 
 
 def test_somebody_who_answers_nothing_is_asked_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +302,9 @@ def test_somebody_who_answers_nothing_is_asked_once(session: Session, monkeypatc
             silent.accept()
 
 
+@pytest.mark.parametrize("named_by", ["SSH_AUTH_SOCK", "IdentityAgent"])
 def test_a_key_that_only_the_agent_has_lets_in(
-    session: Session, sshd: LoopbackSshd, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named_by: str, session: Session, sshd: LoopbackSshd, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration = home / ".ssh/config"
     configuration.write_text(configuration.read_text().replace(f"  IdentityFile {sshd.folder}/user\n", ""))
@@ -242,11 +312,19 @@ def test_a_key_that_only_the_agent_has_lets_in(
         choose_board(session, "ssh://lab").shell("true", deadline=soon())
     # The address of a socket has room for 107 bytes.
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
-        monkeypatch.setenv("SSH_AUTH_SOCK", f"{short}/agent")
+        if named_by == "SSH_AUTH_SOCK":
+            monkeypatch.setenv(named_by, f"{short}/agent")
+        else:
+            configuration.write_text(f"{configuration.read_text()}  IdentityAgent {short}/agent\n")
         agent = subprocess.Popen(["ssh-agent", "-D", "-a", f"{short}/agent"], stdout=subprocess.DEVNULL)
         try:
             wait_until("the agent", Path(f"{short}/agent").is_socket)
-            subprocess.run(["ssh-add", "-q", str(sshd.folder / "user")], check=True, timeout=60)
+            subprocess.run(
+                ["ssh-add", "-q", str(sshd.folder / "user")],
+                env=os.environ | {"SSH_AUTH_SOCK": f"{short}/agent"},
+                check=True,
+                timeout=60,
+            )
             board = choose_board(session, "ssh://lab")
             assert isinstance(board, SshBoard)
             with contextlib.closing(board):

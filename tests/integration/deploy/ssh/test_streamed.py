@@ -70,6 +70,17 @@ def test_a_large_file_goes_there_and_back_by_the_systems_own_ssh(
     assert (tmp_path / "back").read_bytes() == content
 
 
+@pytest.mark.usefixtures("greeted")
+def test_what_a_start_file_prints_gets_into_no_file(
+    session: Session, board: SshBoard, calls: Path, content: bytes, tmp_path: Path
+) -> None:
+    assert push(session, board, tmp_path) == SIZE
+    assert arrived(tmp_path) == content
+    pull_files(session, board, [f"{tmp_path}/there/model"], tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == content
+    assert len(calls.read_text().splitlines()) == 1  # What ssh itself writes into a file would begin with it.
+
+
 def test_a_small_file_takes_no_connection_of_its_own(
     session: Session, board: SshBoard, calls: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from core.errors import ConfigurationError, NoBoard
 from core.session import Session
 from core.settings import BoardEntry, read_settings
 from deploy.hdc.choose import locate_board, name_board
-from deploy.ssh.address import resolve, split_host, ssh_serial
+from deploy.ssh.address import resolve, split_host, ssh_serial, way_to
 from deploy.ssh.choose import find_ssh
 
 
@@ -55,6 +55,61 @@ def test_what_is_not_written_comes_from_the_users_configuration(tmp_path: Path) 
     assert resolve("by-command", file).command == "nc by-command 22"
 
 
+def test_included_files_count_where_the_block_that_includes_them_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh/more").mkdir(parents=True)
+    (tmp_path / ".ssh/more/a").write_text("Host lab\n  Port 2022\n")
+    (tmp_path / ".ssh/more/b").write_text("Host other\n  Port 3033\n")
+    (tmp_path / "inner").write_text("User deep\nHost lab2\n  Port 4044\n")
+    file = tmp_path / "config"
+    file.write_text(
+        f'Include more/* absent/*  # of the lab\nHostKeyAlias all\nHost lab*\n  include = "{tmp_path}/inner"\n  HostName far\n'
+        "Host *\n  User last\n"
+    )
+    found = {name: resolve(name, file) for name in ("lab", "lab2", "other")}
+    assert {name: (hop.user, hop.host, hop.port, hop.known_as) for name, hop in found.items()} == {
+        "lab": ("deep", "far", 2022, "all"),
+        "lab2": ("deep", "far", 4044, "all"),
+        "other": ("last", "other", 3033, "all"),
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["Host lab\n  Port x\n", "Host lab\n  Port 70000\n", 'Match exec "\n', "Include config\n"]
+)
+def test_a_configuration_that_cannot_be_understood_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".ssh/config"
+    file.parent.mkdir()
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=str(file)):
+        resolve("lab")
+
+
+def test_the_first_computer_on_the_way_has_a_way_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(
+        "Host board\n  ProxyJump lab,bench\nHost lab\n  ProxyJump gate\nHost bench\n  ProxyJump elsewhere\n"
+        "Host round\n  ProxyJump there\nHost there\n  ProxyJump round\n"
+    )
+    assert [hop.host for hop in way_to("board", file)] == ["gate", "lab", "bench", "board"]
+    assert [hop.host for hop in way_to("round", file)][-2:] == ["there", "round"]
+
+
+def test_the_agent_is_the_one_that_the_configuration_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("OWN", "/run/own")
+    file = tmp_path / "config"
+    agents = {"a": "none", "b": "SSH_AUTH_SOCK", "c": "~/agent", "d": "%d/agent", "e": "$OWN", "f": '"${OWN}/x"'}
+    file.write_text("".join(f"Host {name}\n  IdentityAgent {agent}\n" for name, agent in agents.items()))
+    named = [resolve(name, file).agent for name in [*agents, "other"]]
+    assert named == ["", None, "/home/me/agent", "/home/me/agent", "/run/own", "/run/own/x", None]
+
+
 def test_a_board_of_the_settings_is_found_by_name_and_by_address(session: Session) -> None:
     entry = BoardEntry(serial="me@lab", transport="ssh")
     session = session.with_settings(boards={"bench": entry, "usb": BoardEntry(serial="1234")})
@@ -68,7 +123,8 @@ def test_a_board_of_the_settings_is_found_by_name_and_by_address(session: Sessio
 def test_restarting_is_refused_with_what_to_do_instead(session: Session) -> None:
     with pytest.raises(Exception, match="is an SSH board") as caught:
         name_board(session, "ssh://lab")
-    assert "board.shell" in getattr(caught.value, "remedy", "")
+    for task in ("board.shell", "board.info"):
+        assert task in getattr(caught.value, "remedy", "")
 
 
 def test_an_ssh_board_without_an_address_is_an_error_of_the_settings() -> None:

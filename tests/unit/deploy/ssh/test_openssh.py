@@ -80,6 +80,12 @@ def test_it_logs_in_as_our_own_connection_does(tmp_path: Path) -> None:
     assert first["port"] == ["2222"]
 
 
+@pytest.mark.parametrize(("agent", "said"), [("", "none"), ("/run/a b", "/run/a b")])
+def test_it_asks_the_same_agent(tmp_path: Path, agent: str, said: str) -> None:
+    assert understood(tmp_path, hop(agent=agent))["identityagent"] == [said]
+    assert "identityagent" not in understood(tmp_path, hop())
+
+
 def test_the_ciphers_that_need_no_further_pass_come_first(tmp_path: Path) -> None:
     assert understood(tmp_path, hop())["ciphers"][0].startswith("aes128-gcm@openssh.com,aes256-gcm@openssh.com,")
 

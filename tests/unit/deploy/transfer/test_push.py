@@ -13,6 +13,7 @@ from core.deadline import Deadline
 from core.errors import (
     ContentDiffers,
     LostConnection,
+    NoSpaceOnBoard,
     TransferError,
     UsageError,
 )
@@ -31,6 +32,21 @@ def test_a_file_arrives_under_its_name_and_in_the_store(session: Session, board:
     there = place(session, board, file)
     assert there.read_bytes() == CONTENT
     assert (board.store / NAME).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_disk_that_is_full_where_a_file_is_wanted_is_told_as_that(
+    session: Session, board: LocalBoard, file: Path, tmp_path: Path, is_there: bool
+) -> None:
+    if is_there:
+        place(session, board, file)
+    (tmp_path / "bin").mkdir()
+    copy = tmp_path / "bin/cp"
+    copy.write_text("#!/bin/sh\necho \"cp: error writing '$2': No space left on device\" >&2\nexit 1\n")
+    copy.chmod(0o755)
+    board.environment = {"PATH": f"{copy.parent}:{os.environ['PATH']}"}
+    with pytest.raises(NoSpaceOnBoard):
+        place_files(session, board, [FileToPlace(local=file, name="b.bin")], str(board.folder / "other"))
 
 
 def test_what_is_there_is_not_sent_again_and_costs_one_round_trip(

@@ -27,6 +27,8 @@ ERROR_LINES = 8
 STAGING = "ohforge-staging"
 INSTALLED_TO = "/usr/local"
 """What a project's install step is told, below the staging folder; it stands in the files that the step writes."""
+NO_INSTALL_STEP, INSTALL_FAILED = "there is none", "it failed; the log says why"
+"""Why an install step was not done."""
 STAMP, CONFIGURED = "begun", "configured"
 COPY = "source"
 """Folder of the tree: the copy of a user's folder, which its own build may write into."""

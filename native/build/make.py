@@ -188,7 +188,10 @@ def _configure_words(job: BuildJob, copy: Path) -> list[str]:
     if _says(copy / "configure", AUTOCONF):
         # Without --build it would try to run a program for the board, and on some machines succeed.
         words = [f"--build={platform.machine()}-pc-linux-gnu", f"--host={GNU_SYSTEMS[job.toolchain.arch.name]}"]
-        words += ["--disable-shared", "--enable-static"] if job.toolchain.static else []
+        # One that has no libraries would warn of these; what it calls in folders below gets them from it.
+        scripts = copy.rglob("configure") if job.toolchain.static else ()
+        if any("enable_shared" in script.read_text(errors="replace") for script in scripts if script.is_file()):
+            words += ["--disable-shared", "--enable-static"]
     for name, value in job.options.items():
         dashes = "--" if SWITCH.fullmatch(name) else ""
         words.append(f"{dashes}{name}={value}" if value or not dashes else f"{dashes}{name}")

@@ -356,6 +356,8 @@ def test_libraries_alone_without_an_install_step_that_is_done_are_refused_with_t
 def test_without_any_error_line_and_standard_error_the_last_lines_are_shown() -> None:
     assert first_errors("one\ntwo\n", "") == "    one\n    two"
     assert first_errors("one\ntwo\n", "why\n") == "    why"
+    warned = "configure: WARNING: unrecognized options: --x\n"
+    assert first_errors(f"{warned}one\ntwo\n", warned) == "    one\n    two"
 
 
 @pytest.mark.parametrize(("version", "passes"), [("2.69", True), ("2.72", False)])

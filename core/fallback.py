@@ -57,7 +57,9 @@ class Fallback:
         if len(self.errors) == 1 and not isinstance(self.errors[0], Offline):
             return self.errors[0]
         if self.errors and all(isinstance(error, Offline) for error in self.errors):
-            return Offline(f"{self._wanted} would have to be downloaded, but --offline forbids all network traffic.")
+            return Offline(
+                f"{self._wanted} would have to be downloaded, but ohforge.offline (or --offline) forbids all network traffic."
+            )
         if self.errors and all(isinstance(error, ServerUnreached) for error in self.errors):
             return ServerUnreached(f"No source of {self._wanted} could be reached:{self.listed}")
         message = f"No source of {self._wanted} could be had:{self.listed}"

@@ -348,7 +348,9 @@ def _json(answer: requests.Response) -> object:
 def refuse_offline(session: Session, url: str) -> None:
     """Raises Offline when no packet may be sent and `url` would need some."""
     if session.settings.offline and not url.startswith("file:"):
-        raise Offline(f"{shown(url)} would have to be downloaded, but --offline forbids all network traffic.")
+        raise Offline(
+            f"{shown(url)} would have to be downloaded, but ohforge.offline (or --offline) forbids all network traffic."
+        )
 
 
 def path_of_file_url(url: str) -> Path:

@@ -71,7 +71,7 @@ class Endpoint:
         self.url = check_address(url)
         host = urlsplit(self.url).hostname or ""
         if session.settings.offline and host not in LOOPBACK:
-            raise Offline(f"{self.url} would have to be reached, but --offline forbids all network traffic.")
+            raise Offline(f"{self.url} would have to be reached, but ohforge.offline forbids all network traffic.")
         self.interface = interface or LlamaCompletion()
         self.model = model
         self._session, self._silence, self._patience, self._sleep = session, silence, patience, sleep

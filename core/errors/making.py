@@ -34,7 +34,7 @@ class NotFoundOnServer(NetworkError):
     """The server answered that the file does not exist or may not be had (HTTP 4xx)."""
 
     code = "OHF6602"
-    default_remedy = "Check the name or choose another source with --mirror."
+    default_remedy = "Check the name; `ohforge sdk.fetch` takes another source with --mirror."
 
 
 class NotTheFile(NetworkError):
@@ -45,10 +45,10 @@ class NotTheFile(NetworkError):
 
 
 class Offline(NetworkError):
-    """Something would have to be downloaded, but --offline forbids it."""
+    """Something would have to be downloaded, but the setting ohforge.offline (or --offline) forbids it."""
 
     code = "OHF6604"
-    default_remedy = "Run once without --offline, or put the file in place with --archive."
+    default_remedy = "Run once with a network, without ohforge.offline; `ohforge sdk.fetch` takes a file that is here with --archive."
 
 
 class NoSourceLeft(NetworkError):
@@ -62,8 +62,8 @@ class ServerUnreached(NetworkError):
 
     code = "OHF6606"
     default_remedy = (
-        "Check the network; behind a proxy, set HTTPS_PROXY. Without a network: --archive for a file that was fetched "
-        "elsewhere, or --mirror for a server that you can reach."
+        "Check the network; behind a proxy, set HTTPS_PROXY. `ohforge sdk.fetch` also takes --archive for a file that was "
+        "fetched elsewhere, and --mirror for a server that you can reach."
     )
 
 

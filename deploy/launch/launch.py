@@ -99,7 +99,9 @@ def ready_program(session: Session, request: LaunchRequest, made: Path) -> Launc
         board = choose_board(session, request.board)
         run = _of_product(built[0].program, built[0].version, built[1].name, request.arguments)
         return Launch(board=board, run=_complete(session, request, with_artifact(run, built[0])))
-    if path.is_file() or "." in path.name or request.program.startswith(("/", "~", "./", "../")):
+    looks_like_path = "." in path.name or request.program.startswith(("/", "~", "./", "../"))
+    # A recipe's product has one stroke before it: build/NAME/KEY/out/PROGRAM is a file that is not there any more.
+    if path.is_file() or looks_like_path or request.program.count("/") > 1:
         return _ready_file(session, request, path)
     return _ready_product(session, request)
 

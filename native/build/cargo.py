@@ -15,7 +15,7 @@ from core.errors import HostToolMissing, UsageError
 from core.files import sha256_json, write_atomic
 from core.process import RealRunner
 from native.artifact.elf import is_for
-from native.build.job import COPY, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
+from native.build.job import COPY, INSTALLED_TO, NO_INSTALL_STEP, BuildJob, BuildLog, begin_tree, explain_failure
 from native.build.make import NAMES, PROGRAMS, render_programs
 from native.build.render import render_build
 
@@ -78,7 +78,7 @@ class Cargo:
         if not result.ok:
             raise _explain(result, job, target)
 
-    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> str:
         """Takes what lies at the top of cargo's folder for the target; below it are copies under other names."""
         built = job.tree / "target" / target_of(job) / FOLDERS[PROFILES[job.build_type][0]]
         found = [path for path in sorted(built.iterdir()) if path.is_file() and is_for(path, job.toolchain.arch)]
@@ -86,7 +86,7 @@ class Cargo:
             place = job.staging / INSTALLED_TO.lstrip("/") / ("lib" if path.suffix == ".so" else "bin")
             place.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, place)
-        return bool(found)
+        return "" if found else NO_INSTALL_STEP
 
 
 def target_of(job: BuildJob) -> str:

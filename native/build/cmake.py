@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
-from native.build.job import CONFIGURED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
+from native.build.job import CONFIGURED, INSTALL_FAILED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
 from native.build.render import render_build
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class CMake:
         self._configure(session, job, log, deadline)
         run_ninja(session, job, log, deadline)
 
-    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
-        """Does the project's own install step into `job.staging`; False when it fails."""
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> str:
+        """Does the project's own install step into `job.staging`; why not, when it fails."""
         result = session.runner.run(
             [str(find_cmake()), "--install", str(job.tree)],
             deadline=deadline,
@@ -48,7 +48,7 @@ class CMake:
             on_stdout=log.write,
             on_stderr=log.write,
         )
-        return result.ok
+        return "" if result.ok else INSTALL_FAILED
 
     def _configure(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
         additions = job.tree / "ohforge-additions.cmake"

@@ -39,12 +39,14 @@ class Found:
         return self.info.soname or self.path.name
 
 
-def find_products(session: Session, job: BuildJob, *, may_be_none: bool = False) -> list[ProductSpec]:
+def find_products(
+    session: Session, job: BuildJob, not_installed: str, *, may_be_none: bool = False
+) -> list[ProductSpec]:
     """The products in `job`'s tree: those that its install step has chosen, when there are any, else all.
 
     With names in ``job.wanted``: the ones of these names. Shared libraries that a product needs are always among them.
-    `may_be_none`: the project leaves a prefix, so that no product is no fault. Raises ProductMissing, UnfitProduct when
-    there is nothing for the arch, UnknownName.
+    `not_installed`: why the install step was not done. `may_be_none`: the project leaves a prefix, so that no product is
+    no fault. Raises ProductMissing, UnfitProduct when there is nothing for the arch, UnknownName.
     """
     everywhere = _unique(job, [*_search(job.staging), *_search(job.tree)])
     fitting = {name: found for name, found in everywhere.items() if _fits(job, found)}
@@ -53,7 +55,7 @@ def find_products(session: Session, job: BuildJob, *, may_be_none: bool = False)
     if not fitting and may_be_none:
         return []
     if not fitting:
-        raise _nothing_fits(job, everywhere)
+        raise _nothing_fits(job, everywhere, not_installed)
     if job.wanted:
         chosen = [_named(job, everywhere, spec.name) for spec in job.wanted]
     else:
@@ -135,13 +137,14 @@ def _spec(job: BuildJob, name: str, found: Found) -> ProductSpec:
     )
 
 
-def _nothing_fits(job: BuildJob, found: Mapping[str, Found]) -> ProductMissing | UnfitProduct:
+def _nothing_fits(job: BuildJob, found: Mapping[str, Found], not_installed: str) -> ProductMissing | UnfitProduct:
     if not found:
         return ProductMissing(
-            f"{job.title} was built, but that has left no program and no shared library in {job.tree}, and it has no "
-            "install step that could say which of its libraries and headers are for others.",
-            remedy="Add a program, switch on its examples or tests with --option, or add an install step (CMake, Meson, "
-            "automake).",
+            f"{job.title} was built, but that has left no program and no shared library in {job.tree}, and no "
+            "install step has said which of its libraries and headers are for others"
+            + (f": {not_installed} ({job.log_path})." if not_installed else "."),
+            remedy="Add a program, switch on its examples or tests with --option, or let its install step put libraries and "
+            "headers into DESTDIR.",
         )
     arch = job.toolchain.arch
     shared = [name for name, entry in found.items() if entry.info.machine == arch.elf_machine]
@@ -158,5 +161,6 @@ def _nothing_fits(job: BuildJob, found: Mapping[str, Found]) -> ProductMissing |
         f"{job.title} was built, but nothing that it has left is for {arch.name} ({arch.elf_machine}, {arch.elf_bits} "
         f"bits): {listed}. The project compiles with another compiler than the one that it is given.",
         remedy="Let it use the compiler in CC and CXX (in a Makefile: $(CC) instead of gcc, which "
-        "`make CC=…` then replaces).",
+        "`make CC=…` then replaces). A configure that was written by hand may want to be told: --option CC=ohforge-cc or "
+        "CXX=ohforge-c++.",
     )

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 FIRST_ERROR = re.compile(
     r"(?:\bfatal )?\berror(?:\[E\d+\])?: |\bERROR: |^CMake Error|^ninja: error|\bundefined (?:symbol|reference)\b|^Killed\b|^\w*make(?:\[\d+\])?: \*\*\* "
 )
+WARNING = re.compile(r"\bwarning: ", re.IGNORECASE)
 NINJA_STEP = re.compile(r"^\[\d+/\d+\] |^ninja: build stopped")
 ERROR_LINES = 8
 STAGING = "ohforge-staging"
 INSTALLED_TO = "/usr/local"
 """What a project's install step is told, below the staging folder; it stands in the files that the step writes."""
+NO_INSTALL_STEP, INSTALL_FAILED = "there is none", "it failed; the log says why"
+"""Why an install step was not done."""
 STAMP, CONFIGURED = "begun", "configured"
 COPY = "source"
 """Folder of the tree: the copy of a user's folder, which its own build may write into."""
@@ -185,12 +188,17 @@ def _remedy_for_own_program(job: BuildJob) -> str:
 
 
 def first_errors(text: str, error_text: str = "") -> str:
-    """The first error in the output `text` with the lines that follow it; else the last lines, of standard error if any."""
+    """The first error in the output `text` with the lines that follow it; else the last lines, of standard error if any.
+
+    A warning is no reason: some scripts say theirs where they say all else.
+    """
     lines = _lines_of(text)
     for number, line in enumerate(lines):
         if FIRST_ERROR.search(line):
             return "\n".join(f"    {found}" for found in lines[number : number + ERROR_LINES])
-    last = _lines_of(error_text) or lines
+    last = [line for line in _lines_of(error_text) if not WARNING.search(line)] or [
+        line for line in lines if not WARNING.search(line)
+    ]
     return "\n".join(f"    {line}" for line in last[-ERROR_LINES:])
 
 

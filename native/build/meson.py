@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core.errors import HostToolMissing
 from core.files import sha256_json, write_atomic
 from native.build.cmake import find_cmake, find_ninja, package_version, run_ninja
-from native.build.job import CONFIGURED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
+from native.build.job import CONFIGURED, INSTALL_FAILED, INSTALLED_TO, BuildJob, BuildLog, begin_tree, explain_failure
 
 if TYPE_CHECKING:
     from core.deadline import Deadline
@@ -40,8 +40,8 @@ class Meson:
         self._configure(session, job, log, deadline)
         run_ninja(session, job, log, deadline)
 
-    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
-        """Does the project's own install step into `job.staging`; False when it fails."""
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> str:
+        """Does the project's own install step into `job.staging`; why not, when it fails."""
         result = session.runner.run(
             [*_meson(), "install", "--no-rebuild", "-C", str(job.tree), "--destdir", str(job.staging)],
             deadline=deadline,
@@ -49,7 +49,7 @@ class Meson:
             on_stdout=log.write,
             on_stderr=log.write,
         )
-        return result.ok
+        return "" if result.ok else INSTALL_FAILED
 
     def _configure(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
         from toolchains.export import export_meson

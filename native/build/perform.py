@@ -15,7 +15,7 @@ from core.files import human_bytes, remove_tree, write_atomic
 from native.artifact.artifact import Artifact, Product, read_artifact, write_artifact
 from native.build.cache import CompilerCache, find_compiler_cache
 from native.build.found import find_products
-from native.build.job import BuildJob, BuildLog
+from native.build.job import NO_INSTALL_STEP, BuildJob, BuildLog
 from native.build.prefix import take_prefix
 from native.build.prepare import make_job
 from native.build.products import take_libraries, take_product
@@ -48,8 +48,7 @@ def perform_build(
     _prepare_compiler(session, toolchain)
     with _open_log(job.log_path) as log:
         SYSTEMS[recipe.build.system].run(session, job, log, deadline)
-        if recipe.finds_products and not wanted:
-            _stage(session, job, log, deadline)
+        not_installed = _stage(session, job, log, deadline) if recipe.finds_products and not wanted else ""
     _report_cache(session, cache)
     _check_unchanged(plan)
     products = {product.name: product for product in (before.products if before else ())}
@@ -57,7 +56,9 @@ def perform_build(
     if recipe.finds_products and not wanted:
         prefix = take_prefix(plan, job, folder)
     for spec in (
-        find_products(session, job, may_be_none=bool(prefix and not wanted)) if recipe.finds_products else wanted
+        find_products(session, job, not_installed, may_be_none=bool(prefix and not wanted))
+        if recipe.finds_products
+        else wanted
     ):
         products[spec.name] = take_product(session, spec, job, folder, deadline)
     partial = recipe.finds_products and bool(wanted) and (before is None or before.partial)
@@ -67,12 +68,14 @@ def perform_build(
     return artifact
 
 
-def _stage(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
-    """Lets the project say by its install step which of the files that it has built it is for."""
+def _stage(session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> str:
+    """Lets the project say by its install step which of the files that it has built it is for; why it was not done."""
     remove_tree(job.staging)
-    if not SYSTEMS[job.system].install(session, job, log, deadline):
+    if why := SYSTEMS[job.system].install(session, job, log, deadline):
         remove_tree(job.staging)
-        session.console.detail("no install step that could be done: the products are looked for in the build tree")
+        tell = session.console.detail if why == NO_INSTALL_STEP else session.console.info
+        tell(f"    the install step is left out, and what was built is looked for in the build tree: {why}")
+    return why
 
 
 def _check_unchanged(plan: BuildPlan) -> None:

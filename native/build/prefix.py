@@ -24,6 +24,7 @@ FOLDER, MANIFEST = "prefix", "prefix.json"
 TAKEN = ("include", "lib")
 FOUND_BY = (".pc", ".cmake")
 """What build systems read; those in ``share`` are taken too, below whatever name (``share/eigen3/cmake``)."""
+C_LIBRARY = "stdio.h"
 SHARED = re.compile(r"\.so(\.[\d.]+)?$")
 PRIVATE = {"Requires": "Requires.private", "Libs": "Libs.private"}
 """Fields of pkg-config's files → what a static link needs as well."""
@@ -88,6 +89,12 @@ def find_prefix(session: Session, text: str, wanted: Wanted) -> Path:
             f"--prefix {text} is no folder with include or lib, and no project of that name has left a prefix for "
             f"{wanted.arch} with {wanted.toolchain}" + (f" (there are: {', '.join(there)})." if there else "."),
             remedy=f"Build it first: `ohforge build --source FOLDER --arch {wanted.arch} --toolchain {wanted.toolchain}`.",
+        )
+    if (found / "include" / C_LIBRARY).exists():
+        raise UsageError(
+            f"The prefix {found} has the headers of a C library ({C_LIBRARY}): it is a whole system, and its headers would "
+            "take the place of the board's.",
+            remedy="Name a folder that has only the libraries for the board and their headers.",
         )
     if (found / MANIFEST).exists():
         made = _read_manifest(found)

@@ -24,8 +24,8 @@ class BuildSystem(Protocol):
     def run(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> None:
         """Leaves the wanted products of `job` in its tree, or raises BuildError. May find the work of an earlier run."""
 
-    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> bool:
-        """Does the project's own install step into ``job.staging``; False when there is none that is safe, or it fails."""
+    def install(self, session: Session, job: BuildJob, log: BuildLog, deadline: Deadline) -> str:
+        """Does the project's own install step into ``job.staging``; else why not: there is none, none that is safe, or it fails."""
 
 
 SYSTEMS: dict[str, BuildSystem] = {"cmake": CMake(), "meson": Meson(), "make": Make(), "cargo": Cargo()}

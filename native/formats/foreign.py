@@ -10,6 +10,19 @@ SMALLEST_RESERVED = 64
 CONVERT = "Convert it with MindSpore Lite's converter (for Python: save_type MINDIR_LITE)."
 GGUF_INSTEAD = "llama.cpp reads GGUF only: fetch the model as GGUF, or convert the original one again."
 FETCH_AGAIN = "Fetch the file again; the first attempt did not end."
+CONVERT_OR_FETCH = (
+    "Fetch a language model as GGUF, or convert its whole folder with llama.cpp's convert_hf_to_gguf.py; export any other "
+    "model as ONNX, which MindSpore Lite's converter takes."
+)
+ARCHIVES = (
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"7z\xbc\xaf\x27\x1c",
+    b"Rar!\x1a\x07",
+)
 OLD_GGML = {
     # The numbers 'ggml', 'ggmf' and 'ggjt' of old llama.cpp, as they lie in a little-endian file.
     b"lmgg": "an old GGML model (whisper.cpp still has such ones)",
@@ -47,7 +60,13 @@ def recognise(head: bytes) -> Foreign | None:
     if start.startswith(b"version https://git-lfs"):
         remedy = "Run `git lfs pull` in the clone that it is from, or fetch the file itself."
         return Foreign(title="a Git LFS pointer, not the model itself", remedy=remedy)
-    if head[:4] == b"PK\x03\x04" or head[:2] == b"\x1f\x8b":
+    if head[:2] in (b"\x80\x02", b"\x80\x04") or (head[:4] == b"PK\x03\x04" and b"/data.pkl" in head):
+        return Foreign(title="a PyTorch checkpoint", remedy=CONVERT_OR_FETCH)
+    if _is_safetensors(head):
+        return Foreign(title="a safetensors file", remedy=CONVERT_OR_FETCH)
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return Foreign(title="a Keras model (HDF5)", remedy="Convert it to TensorFlow Lite first. " + CONVERT)
+    if head.startswith(ARCHIVES):
         return Foreign(title="an archive that has to be unpacked first", remedy="Unpack it.")
     if head[:4] == b"\x7fELF":
         return Foreign(title="a program or library", remedy="Programs are run with `ohforge board.run --program`.")
@@ -62,6 +81,11 @@ def recognise(head: bytes) -> Foreign | None:
     if head and head.isascii() and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
         return Foreign(title="a text file")
     return None
+
+
+def _is_safetensors(head: bytes) -> bool:
+    """The length of a JSON object, which safetensors itself takes up to 100 MB of, and the object."""
+    return int.from_bytes(head[:8], "little") <= 100_000_000 and head[8:10] in (b'{"', b"{ ")
 
 
 def _is_onnx(head: bytes) -> bool:

@@ -27,6 +27,7 @@ LARGEST_ALIGNMENT = 1 << 31
 NEWER_BELOW = 256
 """A number that is not known and less than this one comes from a newer llama.cpp; a larger one from damage."""
 MAX_DIMENSIONS = 4
+NOTED_ZEROS = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,8 @@ class GgufInfo:
     alignment: int
     metadata: dict[str, Any]
     tensors: tuple[GgufTensor, ...]
+    ends_in_zeros: bool
+    """Whether the last `NOTED_ZEROS` bytes of the weights are zeros, as in a download whose space was reserved."""
 
     @cached_property
     def parameters(self) -> int:
@@ -282,6 +285,7 @@ def _summarise(
         alignment=alignment,
         metadata=metadata,
         tensors=tensors,
+        ends_in_zeros=reader.size - data_offset >= NOTED_ZEROS and not any(reader.content[-NOTED_ZEROS:]),
     )
     if not info.architecture and info.pieces == 1 and "general.type" not in metadata:
         raise reader.error("does not name its architecture (general.architecture)")

@@ -75,6 +75,7 @@ def read_gguf_model(path: Path) -> GgufModel:
     """
     first = read_gguf(path)
     if first.pieces == 1:
+        _require_possible(path, first)
         return GgufModel(info=first, files=(path,))
     files = _find_pieces(path, first)
     infos = [first, *map(read_gguf, files[1:])]
@@ -91,8 +92,19 @@ def read_gguf_model(path: Path) -> GgufModel:
             f"The pieces of {path} have {len(tensors)} tensors, but the model has {wanted}.",
             remedy="Fetch the pieces of one and the same model into one folder.",
         )
-    size = sum(info.file_size for info in infos)
-    return GgufModel(info=dataclasses.replace(first, tensors=tensors, file_size=size), files=files)
+    size, zeros = sum(info.file_size for info in infos), any(info.ends_in_zeros for info in infos)
+    whole = dataclasses.replace(first, tensors=tensors, file_size=size, ends_in_zeros=zeros)
+    _require_possible(path, whole)
+    return GgufModel(info=whole, files=files)
+
+
+def _require_possible(path: Path, info: GgufInfo) -> None:
+    """Raises ModelError when the file counts more layers than its tensors can make."""
+    if info.tensors and info.layers > len(info.tensors):
+        raise ModelError(
+            f"{path} says that it has {info.layers} layers, but it has {len(info.tensors)} tensors in all: it is damaged or "
+            "not what it claims to be."
+        )
 
 
 def find_role(info: GgufInfo) -> Role | None:

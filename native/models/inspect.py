@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from native.models.gguf_model import GgufModel
 
 GGUF_MAGIC = b"GGUF"
+CUT_PIECE = re.compile(r"(?P<whole>.+\.gguf)(?:\.part\d+of\d+|\.part-?[a-z\d]+|-split-[a-z]+)", re.I | re.DOTALL)
+"""Names of pieces that are no GGUF files of their own, as publishers call them whose files may not be larger."""
 MS_IDENTIFIER = b"MSL2"
+GGUF_ZEROS = "Its last bytes are nothing but zeros: weights that are zero, or a download that did not end."
 SHOWN_CONTEXT = 4096
 """Tokens for which the memory is worked out, unless the model takes fewer."""
 LIST_LIMIT = 12
@@ -49,12 +53,17 @@ def model_kind(path: Path) -> str:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from error
     if not head:
         raise ModelError(f"{path} is empty: a download that failed leaves such files.")
+    foreign = recognise(head)
+    if (piece := CUT_PIECE.fullmatch(path.name)) and (foreign is None or head.startswith(GGUF_MAGIC)):
+        raise ModelError(
+            f"{path} is a piece of {piece['whole']}, which was cut into several without regard to what is in it.",
+            remedy=f"Fetch all of them and join them in their order: `cat FIRST SECOND … > {piece['whole']}`.",
+        )
     if head.startswith(GGUF_MAGIC):
         return "gguf"
     # A .ms file from before the identifier is left to its reader, which says more of it.
     if head[4:8] == MS_IDENTIFIER or path.suffix == ".ms":
         return "ms"
-    foreign = recognise(head)
     raise ModelError(
         f"{path} is neither a GGUF nor a MindSpore Lite model"
         + (f": it looks like {foreign.title}." if foreign else ": its first bytes are those of neither."),
@@ -210,6 +219,7 @@ def _describe_gguf(model: GgufModel) -> dict[str, Any]:
         "chat_template": info.chat_template,
         "kv_bytes_per_token": token_bytes,
         "memory": {"context": context, "bytes": info.weight_bytes + token_bytes * context},
+        "notes": [GGUF_ZEROS] if info.ends_in_zeros else [],
     }
 
 
@@ -235,5 +245,6 @@ def _gguf_lines(model: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"at least {human_bytes(model['memory']['bytes'])} with a context of {model['memory']['context']} "
             f"({human_bytes(model['kv_bytes_per_token'])} a token)",
         ),
+        *[("note", note) for note in model["notes"]],
         *[("problem", problem) for problem in model["problems"]],
     ]

@@ -32,6 +32,8 @@ from native.source.pypi import fetch_file
 
 REFERENCE_LACKS = "reference_runtime_lacks"
 """Key of the summary of a ``.ms`` model: what our reference runtime does not compute of it."""
+ENDS_IN_ZEROS = "ends_in_zeros"
+ZEROS_AT_THE_END = "its last bytes are nothing but zeros: weights that are zero, or a download that did not end"
 DATA = Path(__file__).resolve().parent / "models.yaml"
 
 
@@ -178,7 +180,10 @@ def _find_file(session: Session, name_or_path: str) -> Model | None:
     path = _path_given(name_or_path)
     if path is None:
         return None
-    model = _look_at(path.resolve(), name=path.stem)
+    # A link keeps its own name, by which the pieces of a split model are found: that of what it leads to may be a hash.
+    model = _look_at(path.parent.resolve() / path.name, name=path.stem)
+    if model.summary.get(ENDS_IN_ZEROS):
+        session.console.warn(f"{path}: {ZEROS_AT_THE_END}")
     for entry in _entries_of_file(path.name) if model.kind == "ms" else ():
         if entry.outputs and entry.outputs == _outputs_of(model):
             session.console.chosen("model", str(path), f"its output {entry.outputs[0]} is that of {entry.name}")
@@ -407,17 +412,20 @@ def _summary_of_gguf(path: Path) -> tuple[dict[str, object], str, tuple[Path, ..
     require_runnable(path, info)
     names = ("architecture", "name", "file_type", "context_length", "layers", "embedding_length", "vocabulary")
     counts = ("parameters", "weight_bytes", "type_bytes", "chat_template")
-    return {key: getattr(info, key) for key in (*names, *counts)}, info.licence, model.files[1:]
+    summary = {key: getattr(info, key) for key in (*names, *counts)}
+    return {**summary, ENDS_IN_ZEROS: info.ends_in_zeros}, info.licence, model.files[1:]
 
 
 def _summary_of_ms(path: Path) -> tuple[dict[str, object], str]:
     from native.formats.ms import read_ms, require_sound
     from native.models.inspect import inspect_model
 
-    require_sound(path, read_ms(path))
+    info = read_ms(path)
+    require_sound(path, info)
     kept = ("name", "version", "converter", "source_format", "inputs", "outputs", "operators", "nodes", REFERENCE_LACKS)
     description = inspect_model(path)
-    return {key: description[key] for key in kept if key in description}, ""
+    summary = {key: description[key] for key in kept if key in description}
+    return {**summary, ENDS_IN_ZEROS: bool(info.zero_tail)}, ""
 
 
 def _similar_file(path: Path) -> str:

@@ -269,7 +269,9 @@ def _with_login(url: str, index_url: str) -> str:
 
 def _nowhere(session: Session, project: str, filename: str, listed: str) -> OhforgeError:
     if session.settings.offline:
-        return Offline(f"{filename} is not in the cache and would have to be downloaded, but --offline forbids it.")
+        return Offline(
+            f"{filename} is not in the cache and would have to be downloaded, but ohforge.offline forbids it."
+        )
     return NoSourceLeft(
         f"{filename} (package {project}) is in none of the places that pip is configured for:{listed}",
         remedy="Name a reachable mirror in pip's configuration (`pip config set global.index-url …`), or put the file "

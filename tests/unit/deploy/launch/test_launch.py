@@ -27,7 +27,9 @@ def test_an_unknown_program_is_told_with_the_nearest(text: str, nearest: str) ->
         find_product(text)
 
 
-@pytest.mark.parametrize("program", ["./missing", "/no/such/program", "missing.bin", "../missing"])
+@pytest.mark.parametrize(
+    "program", ["./missing", "/no/such/program", "missing.bin", "../missing", "build/x/arm64-1/out/x"]
+)
 def test_a_path_that_is_not_there_is_told_as_a_path(session: Session, program: str) -> None:
     with pytest.raises(UsageError, match="There is no file"):
         run_program(session, LaunchRequest(program=program))

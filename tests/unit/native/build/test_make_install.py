@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from native.build.make import installs_only_into
+from native.build.make import find_place_outside
 
 TREE = Path("/builds/x/tree")
 STAGING = TREE / "staging"
@@ -23,8 +23,17 @@ COPIES = f"install -m644 libx.a {STAGING}/usr/local/lib\n"
         "one that tells what it does": (f"{COPIES}echo 'into /opt/x, as you like'\n", True),
         "one that prints into a file elsewhere": (f"{COPIES}echo libdir=/x > /usr/local/lib/x.pc\n", False),
         "one that prints and then does": (f"{COPIES}echo done; ldconfig /etc/ld.so.conf\n", False),
+        "one that writes a path by sed": (f"{COPIES}sed -e 's|@prefix@|/usr/local|g' x.pc.in > {STAGING}/x.pc\n", True),
+        "one that does so without quotes": (f"{COPIES}sed s:@prefix@:/usr/local: x.pc.in > {STAGING}/x.pc\n", True),
+        "one that writes by sed elsewhere": (f"{COPIES}sed 's|@p@|/x|' x.pc.in > /usr/local/lib/x.pc\n", False),
+        "one that changes a file elsewhere by sed": (f"{COPIES}sed -i 's|a|b|' /etc/ld.so.conf\n", False),
         "nothing": ("", False),
     }.values(),
 )
 def test_an_install_step_is_done_when_it_writes_nothing_outside_of_destdir(told: str, inside: bool) -> None:
-    assert installs_only_into(told, STAGING, TREE) == inside
+    assert (find_place_outside(told, STAGING, TREE) == "") == inside
+
+
+def test_the_command_that_names_a_place_outside_is_shown() -> None:
+    told = f"{COPIES}install -m644   x.h /usr/local/include\nldconfig\n"
+    assert find_place_outside(told, STAGING, TREE).endswith("outside of DESTDIR: install -m644 x.h /usr/local/include")

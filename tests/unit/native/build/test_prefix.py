@@ -57,7 +57,7 @@ class Installing(CopyingSystem):
         job.tree.mkdir(parents=True, exist_ok=True)
         self.runs.append([])
 
-    def install(self, session: Session, job: BuildJob, log: Any, deadline: Any) -> bool:
+    def install(self, session: Session, job: BuildJob, log: Any, deadline: Any) -> str:
         root = job.staging / INSTALLED_TO.lstrip("/")
         for name, text in self.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class Installing(CopyingSystem):
         if self.shared:
             write_arm64(root / "lib/liblow.so.1", b"x")
             (root / "lib/liblow.so").symlink_to("liblow.so.1")
-        return True
+        return ""
 
 
 @pytest.fixture
@@ -216,6 +216,13 @@ def test_a_prefix_of_another_toolchain_is_not_taken_by_name_and_refused_by_folde
 def test_a_folder_of_somebodys_with_headers_is_taken_as_it_is(session: Session, tmp_path: Path) -> None:
     (tmp_path / "theirs/include").mkdir(parents=True)
     assert find_prefix(session, str(tmp_path / "theirs"), Wanted(arch="arm32", toolchain="zig")) == tmp_path / "theirs"
+
+
+def test_a_whole_system_is_no_prefix(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "usr/include").mkdir(parents=True)
+    (tmp_path / "usr/include/stdio.h").touch()
+    with pytest.raises(UsageError, match="has the headers of a C library"):
+        find_prefix(session, str(tmp_path / "usr"), Wanted(arch="arm32", toolchain="zig"))
 
 
 def test_pkg_config_reads_what_was_written_for_a_moved_prefix(

@@ -86,6 +86,61 @@ def test_a_piece_that_was_renamed_would_not_find_the_others(pieces: Path) -> Non
         read_gguf_model(renamed)
 
 
+def test_links_to_pieces_keep_their_names(session: Session, pieces: Path, tmp_path: Path) -> None:
+    store, links = tmp_path / "blobs", tmp_path / "snapshot"
+    store.mkdir()
+    links.mkdir()
+    for number, piece in enumerate(sorted(tmp_path.glob("tiny-*"))):
+        (links / piece.name).symlink_to(piece.rename(store / f"{number:064x}"))
+    found = find_model(session, str(links / pieces.name))
+    assert [found.path.name, *(piece.path.name for piece in found.pieces)] == [
+        f"tiny-0000{number}-of-00003.gguf" for number in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize("ending", [".part1of2", ".part2of2", "-split-b"])
+def test_what_was_cut_without_regard_to_its_content_is_not_called_damaged(
+    session: Session, tmp_path: Path, ending: str
+) -> None:
+    content = write_tiny_gguf(tmp_path / "whole.gguf").read_bytes()
+    half = tmp_path / f"tiny.gguf{ending}"
+    half.write_bytes(content[: len(content) // 2] if "1" in ending else content[len(content) // 2 :])
+    for look in (lambda: inspect_model(half), lambda: find_model(session, str(half))):
+        with pytest.raises(ModelError, match=r"is a piece of tiny\.gguf") as caught:
+            look()
+        assert "> tiny.gguf" in caught.value.remedy
+
+
+def test_more_layers_than_tensors_are_refused_before_anything_is_worked_out(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "file.gguf", "llama")
+    writer.add_block_count(2**32 - 1)
+    writer.add_tensor("t", numpy.zeros((4, 32), dtype=numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(ModelError, match="says that it has 4294967295 layers, but it has 1 tensors"):
+        read_gguf_model(tmp_path / "file.gguf")
+
+
+@pytest.mark.parametrize("ends_in_zeros", [True, False])
+def test_a_download_whose_space_was_reserved_is_told(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str], ends_in_zeros: bool
+) -> None:
+    path = tmp_path / "tiny.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tensor("t", numpy.full((512, 64), 0 if ends_in_zeros else 1, dtype=numpy.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    description = inspect_model(path)
+    assert bool(description["notes"]) is ends_in_zeros
+    assert any("a download that did not end" in line for line in describe_lines(description)) is ends_in_zeros
+    assert find_model(session, str(path)).summary["ends_in_zeros"] is ends_in_zeros
+    assert ("a download that did not end" in capsys.readouterr().err) is ends_in_zeros
+
+
 def test_pieces_of_different_models_are_told_apart(pieces: Path) -> None:
     shutil.copy(pieces, pieces.with_name("tiny-00002-of-00003.gguf"))
     with pytest.raises(ModelError, match="says that it is piece 1 of 3, not 2 of 3"):

@@ -86,6 +86,11 @@ def test_the_content_decides_the_kind_and_not_the_name(tmp_path: Path) -> None:
         (b"\x08\x07\x12\x07pytorch", "looks like an ONNX model"),
         (b"<html>", "looks like a web page"),
         (bytes(64), "begins with zeros"),
+        (b"\x40\0\0\0\0\0\0\0" + b'{"__metadata__":{"format":"pt"}}', "looks like a safetensors file"),
+        (b"PK\x03\x04" + bytes(26) + b"archive/data.pklFB", "looks like a PyTorch checkpoint"),
+        (b"PK\x03\x04" + bytes(26) + b"model.gguf", "looks like an archive"),
+        (b"\xfd7zXZ\x00\x00\x04", "looks like an archive"),
+        (b"\x89HDF\r\n\x1a\n\x02", "looks like a Keras model"),
         (bytes(range(200, 255)), "its first bytes are those of neither"),
     ],
 )

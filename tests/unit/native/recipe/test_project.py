@@ -248,11 +248,11 @@ class FindingSystem(CopyingSystem):
         super().run(session, dataclasses.replace(job, wanted=()), *rest)
         self.runs[-1] = [product.name for product in job.wanted]
 
-    def install(self, session: Session, job: BuildJob, *rest: Any) -> bool:
+    def install(self, session: Session, job: BuildJob, *rest: Any) -> str:
         if (job.tree / "installed").is_dir():
             shutil.copytree(job.tree / "installed", job.staging / "usr")
-            return True
-        return False
+            return ""
+        return "there is none"
 
 
 @pytest.fixture

@@ -212,7 +212,8 @@ def test_without_namespaces_links_on_the_disk_are_followed_as_on_the_board(proot
 
 
 def test_without_namespaces_stopping_leaves_no_process_either(proot: Hdc) -> None:
-    number = proot.shell("setsid sleep 600 </dev/null >/dev/null 2>&1 & sleep 0.3; pgrep -f 'sleep 600'").split()[0]
+    number = proot.shell("setsid sleep 600 </dev/null >/dev/null 2>&1 & echo $!; sleep 0.3").strip()
+    assert Path(f"/proc/{number.decode()}/cmdline").read_bytes().endswith(b"sleep\x00600\x00")
     (board,) = list_emulated()
     stop_board(board)
     assert not Path(f"/proc/{number.decode()}").exists()
